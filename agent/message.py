@@ -1,0 +1,107 @@
+"""What a model reads and what it replies.
+
+Thinking is kept as the service sent it (`Thought`), because a service may want it back, signature
+and all, together with the results of the calls that it led to.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+
+class Image(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    media_type: str  # image/png, image/jpeg, image/gif, image/webp
+    data: str  # base64
+
+
+class Thought(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A piece of a model's thinking; goes back to the model that sent it, never elsewhere."""
+
+    text: str = ""
+    signature: str = ""  # Anthropic: proves that the text is its own
+    redacted: str = ""  # Anthropic: thinking that only the service can read
+
+
+class Call(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model's wish to use a tool."""
+
+    id: str
+    name: str
+    input: dict[str, Any] = {}
+    fault: str = ""  # why `input` could not be read; such a call is answered, never run
+    extra: dict[str, Any] = {}  # what the service wants back with the call (Gemini)
+
+
+class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What came of a call; `ok` false means the text says why not."""
+
+    call: str  # id of the call it answers
+    text: str
+    ok: bool = True
+    images: tuple[Image, ...] = ()
+
+
+class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One turn of a conversation. A user's has results before text; an assistant's, thoughts,
+    text, calls in that order."""
+
+    role: Literal["user", "assistant"]
+    text: str = ""
+    thoughts: tuple[Thought, ...] = ()
+    calls: tuple[Call, ...] = ()
+    results: tuple[Result, ...] = ()
+    images: tuple[Image, ...] = ()
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    """Tokens of one or more model calls; `input_tokens` counts only what no cache served."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_input_tokens=self.cache_read_input_tokens + other.cache_read_input_tokens,
+            cache_creation_input_tokens=self.cache_creation_input_tokens
+            + other.cache_creation_input_tokens,
+        )
+
+    @property
+    def total(self) -> int:
+        """All tokens, in and out, whatever served them."""
+        return (
+            self.input_tokens
+            + self.output_tokens
+            + self.cache_read_input_tokens
+            + self.cache_creation_input_tokens
+        )
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """All that a model is given. Equal requests have equal bytes, so that caches serve them."""
+
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[dict[str, Any], ...] = ()  # name, description, input_schema
+    must: str = ""  # the tool that the reply has to call; "": the model chooses
+
+
+Stop: TypeAlias = Literal["end", "calls", "length", "refused"]
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    message: Message
+    usage: Usage = Usage()
+    stop: Stop = "end"  # "length": cut by the token limit or a broken stream
+    model: str = ""  # as the user names it: anthropic/NAME
+    cost_usd: float | None = None  # None: the price is not known
+
+
+Say: TypeAlias = Callable[[str], None]
+"""Takes a piece of text as it arrives. An empty piece is a sign of life (thinking, a call's
+arguments): a service that gives none is held for dead after a while."""

@@ -1,0 +1,189 @@
+"""A tool is a function with a schema; the schema is read from the function."""
+
+import inspect
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar, get_type_hints
+
+import msgspec
+from msgspec import Struct, structs
+
+from agent.errors import ToolError
+from agent.message import Image
+from agent.stop import Stop
+
+
+class Own(Protocol):
+    """Something that one agent keeps between its calls: its shell, what it has read."""
+
+    def __init__(self, context: "Context") -> None: ...
+    def close(self) -> None: ...
+
+
+T = TypeVar("T", bound=Own)
+
+
+class Context(Struct, frozen=True):
+    """The part of the world that a tool may touch, and what one agent keeps.
+
+    One for each agent: `fresh` makes the next agent's. Close it when the agent ends.
+    """
+
+    cwd: Path  # the working directory, resolved
+    stop: Stop
+    roots: tuple[Path, ...] = ()  # further directories that may be written, resolved (--add-dir)
+    workspace: Path | None = None  # the run's shared workspace, resolved; may be written
+    env: dict[str, str] = {}  # the environment of commands
+    sees: bool = False  # whether the model can look at images
+    owned: dict[type, Any] = {}
+
+    def own(self, kind: type[T]) -> T:
+        """This agent's own `kind`, made when first asked for."""
+        if kind not in self.owned:
+            self.owned[kind] = kind(self)
+        held: T = self.owned[kind]
+        return held
+
+    def fresh(self, stop: Stop, **changes: Any) -> Self:
+        """The same part of the world, for another agent."""
+        return structs.replace(self, stop=stop, owned={}, **changes)
+
+    def close(self) -> None:
+        """End what the agent owned. Idempotent."""
+        for held in self.owned.values():
+            held.close()
+        self.owned.clear()
+
+    def inside(self, path: str) -> Path:
+        """`path`, from the working directory, with links resolved; it need not exist.
+
+        Raises ToolError where it leads out of the working directory, the further roots and the
+        workspace, and where it can be no path at all.
+        """
+        try:
+            full = (self.cwd / Path(path).expanduser()).resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ToolError(f"{path!r} is no usable path: {error}") from error
+        homes = [self.cwd, *self.roots, *([self.workspace] if self.workspace else [])]
+        if not any(full.is_relative_to(home) for home in homes):
+            raise ToolError(
+                f"{path} is outside the working directory {self.cwd}; only files inside "
+                + " and ".join(str(home) for home in homes)
+                + " can be used"
+            )
+        return full
+
+    def shown(self, path: Path) -> str:
+        """`path` as the model should name it: relative to the working directory where inside."""
+        with suppress(ValueError):
+            return str(path.relative_to(self.cwd))
+        return str(path)
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What a tool gives back where text alone does not say it."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+    ends: bool = False  # the conversation is over with this
+
+
+Function = Callable[..., str | Outcome]
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str
+    schema: dict[str, Any]  # what a model is shown of the arguments
+    args: type[Struct]
+    function: Function
+    writes: bool  # may change something or leave the machine: asked about before it runs
+
+    def __call__(self, context: Context, input: dict[str, Any]) -> Outcome:
+        """Use the tool. Raises ToolError for input that does not fit and for the tool's own no."""
+        done = self.function(context, **structs.asdict(self.read(input)))
+        return done if isinstance(done, Outcome) else Outcome(text=done)
+
+    def read(self, input: dict[str, Any]) -> Struct:
+        """The arguments, checked. Raises ToolError, which names the schema, if they do not fit."""
+        try:
+            return msgspec.convert(unpacked(input, self.schema), self.args, strict=False)
+        except msgspec.ValidationError as error:
+            schema = msgspec.json.encode(self.schema).decode()
+            raise ToolError(f"{self.name}: {error}. Its arguments: {schema}") from error
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What a model is shown."""
+        return {"name": self.name, "description": self.description, "input_schema": self.schema}
+
+
+def unpacked(input: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """`input` with arrays and objects that came as JSON in a string read from it."""
+    properties = schema.get("properties", {})
+
+    def value(name: str, given: Any) -> Any:
+        rule = properties.get(name, {})
+        kinds = {rule.get("type"), *(each.get("type") for each in rule.get("anyOf", ()))}
+        if isinstance(given, str) and kinds & {"array", "object"} and "string" not in kinds:
+            with suppress(msgspec.DecodeError):
+                return msgspec.json.decode(given)
+        return given
+
+    return {name: value(name, given) for name, given in input.items()}
+
+
+def tool(*, writes: bool) -> Callable[[Function], Tool]:
+    """Make a tool of a function whose first parameter is the Context.
+
+    Types and defaults come from the signature, words from the docstring: its text describes
+    the tool, its last paragraph has a line `name: what it is` for every parameter. A method can't
+    be one: what an agent keeps between calls is fetched with `context.own`.
+    """
+
+    def make(function: Function) -> Tool:
+        name = function.__name__
+        text, _, notes = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
+        hints = get_type_hints(function)
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        if not parameters:
+            text, notes = inspect.cleandoc(function.__doc__ or ""), ""
+        words = dict(line.split(": ", 1) for line in notes.splitlines())
+        fields: list[Any] = [
+            (param.name, hints[param.name])
+            + (() if param.default is param.empty else (param.default,))
+            for param in parameters
+        ]
+        args = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+        schema = plain(msgspec.json.schema(args))
+        for param, rule in schema["properties"].items():
+            rule["description"] = words[param]  # KeyError: the docstring has no line for it
+        return Tool(
+            name=name, description=text, schema=schema, args=args, function=function, writes=writes
+        )
+
+    return make
+
+
+def plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """A JSON schema without `$ref` and titles, as every service takes it."""
+    defs = schema.get("$defs", {})
+
+    def resolve(node: Any) -> Any:
+        match node:
+            case {"$ref": str(ref)}:
+                return resolve(defs[ref.rpartition("/")[2]])
+            case dict():
+                return {
+                    key: resolve(value)
+                    for key, value in node.items()
+                    if key != "$defs" and not (key == "title" and isinstance(value, str))
+                }
+            case list():
+                return [resolve(item) for item in node]
+            case _:
+                return node
+
+    resolved: dict[str, Any] = resolve(schema)
+    return resolved
