@@ -1,0 +1,165 @@
+"""What happened, one value a happening. A run is its events and nothing else.
+
+The log writes them as JSON lines; `type` names the class. Adding a field with a default, or
+an event, keeps old logs readable; renaming or removing one does not.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from agent.message import Usage
+from agent.plan import Plan
+
+Status: TypeAlias = Literal["done", "failed", "skipped", "cancelled"]
+RunStatus: TypeAlias = Literal["done", "partial", "failed", "interrupted", "over-budget"]
+Action: TypeAlias = Literal["retry", "skip", "replace", "abort"]
+Source: TypeAlias = Literal["model", "skill", "file"]
+
+
+class Base(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """`time`, `run` and `seq` are the log's to fill in."""
+
+    time: str = ""  # RFC 3339, UTC, milliseconds
+    run: str | None = None  # None: a plain chat
+    seq: int = 0  # from 1
+    step: str | UnsetType = UNSET  # left out where it belongs to no step
+
+
+class RunStarted(Base, frozen=True, tag="run.started"):
+    goal: str
+    cwd: str
+    model: str
+    version: str
+
+
+class RunResumed(Base, frozen=True, tag="run.resumed"):
+    attempt: int  # from 2
+
+
+class PlanCreated(Base, frozen=True, tag="plan.created"):
+    plan: Plan
+    source: Source
+
+
+class StepStarted(Base, frozen=True, tag="step.started"):
+    attempt: int  # from 1, over all revisions
+
+
+class ModelCalled(Base, frozen=True, tag="model.called"):
+    model: str
+    usage: Usage
+    cost_usd: float | None
+    seconds: float
+    stop_reason: str
+
+
+class Text(Base, frozen=True, tag="text"):
+    text: str
+
+
+class TextDelta(Base, frozen=True, tag="text.delta"):
+    """Shown as it streams, never logged."""
+
+    text: str
+
+
+class ToolStarted(Base, frozen=True, tag="tool.started"):
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ToolFinished(Base, frozen=True, tag="tool.finished"):
+    id: str
+    name: str
+    ok: bool
+    output: str  # cut
+    seconds: float
+
+
+class PermissionAsked(Base, frozen=True, tag="permission.asked"):
+    tool: str
+    rule: str  # what `always` would allow
+
+
+class PermissionDecided(Base, frozen=True, tag="permission.decided"):
+    tool: str
+    rule: str
+    decision: Literal["allow", "deny"]
+    by: str  # user, mode, rule, step, nobody
+    input: dict[str, Any] = {}  # of a call that was denied
+
+
+class StepFinished(Base, frozen=True, tag="step.finished"):
+    status: Status
+    summary: str = ""  # its text
+    outputs: tuple[str, ...] = ()  # absolute paths in the shared workspace
+    seconds: float = 0.0
+    usage: Usage = Usage()
+    reused: bool | UnsetType = UNSET
+
+
+class PlanRevised(Base, frozen=True, tag="plan.revised"):
+    """`step` is the failure that asked for it."""
+
+    action: Action
+    plan: Plan | None = None  # the whole plan from here on, where it has changed
+    because: str = ""
+
+
+class RevisionFailed(Base, frozen=True, tag="revision.failed"):
+    """The model asked for a revision gave no valid one: the step stays failed."""
+
+    because: str
+
+
+class RunFinished(Base, frozen=True, tag="run.finished"):
+    status: RunStatus
+    answer: str
+    usage: Usage
+    cost_usd: float | None
+    seconds: float
+
+
+class Notice(Base, frozen=True, tag="notice"):
+    """Something the user must be told that is no step of the work."""
+
+    text: str
+
+
+Event: TypeAlias = (
+    RunStarted
+    | RunResumed
+    | PlanCreated
+    | StepStarted
+    | ModelCalled
+    | Text
+    | TextDelta
+    | ToolStarted
+    | ToolFinished
+    | PermissionAsked
+    | PermissionDecided
+    | StepFinished
+    | PlanRevised
+    | RevisionFailed
+    | RunFinished
+    | Notice
+)
+
+TYPES = frozenset(str(kind.__struct_config__.tag) for kind in Event.__args__)  # type: ignore[attr-defined]
+
+
+def step_of(event: Event) -> str:
+    """The id of the step that an event belongs to; "" for none."""
+    return event.step or ""
+
+
+def is_kept(event: Event) -> bool:
+    """Whether the log keeps it."""
+    return not isinstance(event, TextDelta)
+
+
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder(Event).decode

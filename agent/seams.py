@@ -1,0 +1,72 @@
+"""The places where the world can be exchanged. All are functions or nearly so."""
+
+from collections.abc import Callable
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from agent.event import Event
+from agent.message import Reply, Request, Say
+from agent.state import Job
+
+Sink: TypeAlias = Callable[[Event], None]
+"""Is shown every event: a terminal, a file, a report. Must not raise, must not block."""
+
+Emit: TypeAlias = Callable[[Event], None]
+"""Takes an event on its way to the log. Any thread may call it."""
+
+Work: TypeAlias = Callable[[Job, Emit], Event]
+"""Does a job in a worker: emits what happens on the way, returns how it ended."""
+
+
+class Provider(Protocol):
+    """A model: a function from a request to a reply.
+
+    Calls `say` with each piece of text as it arrives, and with "" for what shows no text (thinking,
+    arguments). Raises ModelError and nothing else; one with `retry_after` set may be tried again
+    with the same request. A broken or cut stream is a reply whose `stop` is "length".
+    """
+
+    def __call__(self, request: Request, say: Say) -> Reply: ...
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """What a user is asked before a tool is used."""
+
+    step: str  # "" in a chat
+    tool: str
+    text: str  # what would happen: the command, the diff
+    rule: str  # what "always" would allow
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    choice: Literal["yes", "no", "always"]
+    words: str = ""  # with "no": what to do instead
+    by: str = "user"  # "nobody": there was nobody to ask
+
+
+Ask: TypeAlias = Callable[[Question], Answer]
+"""Asks the user. Any thread may call it; questions are put one at a time."""
+
+
+class Pool(Protocol):
+    """Where jobs run: threads, a cluster, or the hands of a test."""
+
+    def __len__(self) -> int: ...
+    def __contains__(self, id: str) -> bool:
+        """Whether a job of the step `id` is under way; there is never more than one."""
+        ...
+
+    @property
+    def room(self) -> int:
+        """How many more jobs it takes now; none once it has been stopped."""
+        ...
+
+    @property
+    def stopped(self) -> bool: ...
+
+    def start(self, job: Job) -> None: ...
+
+    def next(self) -> Event:
+        """Wait for the next event of any job. Raises what a worker did not foresee."""
+        ...

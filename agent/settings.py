@@ -1,0 +1,86 @@
+"""What is set: one frozen value, each field with a default and a unit, and where it came from."""
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from agent.errors import UsageError
+
+Mode: TypeAlias = Literal["default", "accept-edits", "plan", "auto"]
+
+MODES: dict[str, Mode] = {
+    "default": "default",
+    "accept-edits": "accept-edits",
+    "acceptEdits": "accept-edits",
+    "plan": "plan",
+    "auto": "auto",
+    "bypassPermissions": "auto",
+}  # the contract's names and those that fingers know
+
+
+class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Permission rules, `tool(pattern)`; deny beats ask beats allow."""
+
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+
+    def __add__(self, other: "Rules") -> "Rules":
+        return Rules(
+            deny=self.deny + other.deny,
+            ask=self.ask + other.ask,
+            allow=self.allow + other.allow,
+        )
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that can be set in a settings file; flags and the environment set the same."""
+
+    model: str = ""  # PROVIDER/NAME; "": the first whose key is set
+    small_model: str = ""  # for `model: small`; "": the main one
+    oracle_model: str = ""  # for ask_oracle; "": the main one
+    max_output_tokens: int = 16_384  # of one reply
+    thinking_tokens: int = 0  # extended thinking, tokens of one reply; 0: none
+    max_workers: int = 4  # steps at once
+    max_turns: int = 200  # model calls of one conversation
+    max_budget_usd: float | None = None  # of a run or a chat
+    max_tokens_total: int | None = None  # of a run or a chat, all kinds of tokens
+    timeout: float | None = None  # seconds, of the whole command
+    stream_idle: float = 60.0  # seconds without a sign of life before a reply is given up
+    permission_mode: Mode = "default"
+    permissions: Rules = Rules()
+    skills: bool = True  # whether a phrase may start a skill
+    plan: Literal["auto", "always", "never"] = "auto"
+    append_system_prompt: str = ""
+    add_dirs: tuple[str, ...] = ()
+    base_urls: dict[str, str] = {}  # service → URL
+    prices: dict[str, dict[str, float]] = {}  # model → USD per million tokens, by kind
+    theme: str = "default"
+
+
+class Layered(Struct, frozen=True, kw_only=True):
+    """Settings and, for each field that is not its default, where it was set."""
+
+    settings: Settings
+    origins: dict[str, str]
+
+
+def merged(*layers: tuple[str, dict[str, Any]]) -> Layered:
+    """Lay (origin, values) over each other, later ones on top; permission rules add up.
+
+    Raises UsageError, naming the origin, for an unknown name or a value that does not fit.
+    """
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    rules = Rules()
+    for origin, layer in layers:
+        try:
+            read = msgspec.convert(layer, Settings, strict=False)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{origin}: {error}") from error
+        rules += read.permissions
+        for name in layer:
+            values[name] = getattr(read, name)
+            origins[name] = origin
+    return Layered(settings=Settings(**{**values, "permissions": rules}), origins=origins)
