@@ -4,7 +4,7 @@ The log writes them as JSON lines; `type` names the class. Adding a field with a
 an event, keeps old logs readable; renaming or removing one does not.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -148,7 +148,7 @@ Event: TypeAlias = (
     | Notice
 )
 
-TYPES = frozenset(str(kind.__struct_config__.tag) for kind in Event.__args__)  # type: ignore[attr-defined]
+TYPES = frozenset(str(kind.__struct_config__.tag) for kind in get_args(Event))
 
 
 def step_of(event: Event) -> str:

@@ -23,7 +23,9 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 MOST_STEPS = 10_000
 
 
-class Permissions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Permissions(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """Rules of one step, narrower than the run's."""
 
     allow: tuple[str, ...] = ()

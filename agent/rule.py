@@ -29,7 +29,15 @@ ALIASES = {
 }  # names that other tools' settings use
 
 EDITS = ("edit_file", "multi_edit", "write_file", "create_directory")
-NOTES = ("save_memory", "todo_write", "report", "submit_plan", "run_skill", "revise_plan", "ask_user")
+NOTES = (
+    "save_memory",
+    "todo_write",
+    "report",
+    "submit_plan",
+    "run_skill",
+    "revise_plan",
+    "ask_user",
+)
 WEB = ("web_fetch", "web_search")
 
 _WORD = r"""(?:[A-Za-z0-9_./:@%+,^=~-]|'[^']*'|"[^"$`\\]*")+"""

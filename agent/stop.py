@@ -1,4 +1,4 @@
-"""The flag that ends work: set by a signal, a time limit or a budget. Every wait is a wait on it."""
+"""The flag that ends work: set by a signal, a time limit, a budget. Every wait is a wait on it."""
 
 import threading
 import time
@@ -9,7 +9,12 @@ from contextlib import contextmanager
 from agent.errors import StoppedError
 
 TIME, HUNG_UP, INTERRUPTED, TERMINATED = 124, 129, 130, 143  # exit codes (the contract, 2)
-WORDS = {TIME: "time ran out", HUNG_UP: "hung up", INTERRUPTED: "interrupted", TERMINATED: "terminated"}
+WORDS = {
+    TIME: "time ran out",
+    HUNG_UP: "hung up",
+    INTERRUPTED: "interrupted",
+    TERMINATED: "terminated",
+}
 
 
 class Stop:

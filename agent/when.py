@@ -1,7 +1,7 @@
 """The conditions of `when:`: what they name, and whether they hold.
 
-    condition = either { "or" either }      either = part { "and" part }
-    part = "not" part | "(" condition ")" | ID.failed | ID.done | ID.skipped
+condition = either { "or" either }      either = part { "and" part }
+part = "not" part | "(" condition ")" | ID.failed | ID.done | ID.skipped
 """
 
 import re

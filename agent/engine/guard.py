@@ -1,0 +1,148 @@
+"""Tool → Tool: ask before it is used, limit what it gives back."""
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any
+
+from msgspec import json, structs
+
+from agent.errors import ToolError
+from agent.event import PermissionAsked, PermissionDecided
+from agent.plan import Step
+from agent.rule import EDITS, NOTES, Verdict, decide
+from agent.seams import Answer, Ask, Emit, Question
+from agent.settings import Mode, Rules
+from agent.tool import Context, Outcome, Tool
+
+MOST = 60_000  # characters that a tool may give a model
+
+
+class Gate:
+    """What may be used, for a whole run or chat, with what the user has allowed "always".
+
+    Any thread may ask it.
+    """
+
+    def __init__(self, mode: Mode, rules: Rules, ask: Ask) -> None:
+        self.mode, self._rules, self._ask = mode, rules, ask
+        self._lock = Lock()
+
+    def let(
+        self,
+        name: str,
+        writes: bool,
+        input: dict[str, Any],
+        emit: Emit,
+        step: Step | None = None,
+        *,
+        vouched: bool = False,
+    ) -> None:
+        """Return if the call may be made; raise ToolError with the reason if not.
+
+        `vouched`: the user's own word (a command in a plan that the user named): only rules that
+        deny or ask, and plan mode, count.
+        """
+        with self._lock:
+            rules = self._rules
+        verdict = decide(self.mode, rules, name, writes, input)
+        if step and (narrower := _narrower(step, name, writes, input)):
+            verdict = narrower if verdict.decision != "deny" else verdict
+        if vouched and verdict.decision == "ask" and verdict.by == "mode":
+            verdict = structs.replace(verdict, decision="allow", by="user")
+        if verdict.decision == "allow":
+            return
+        why = verdict.because
+        by = verdict.by
+        if verdict.decision == "ask":
+            answer = self._put(name, input, emit, step.id if step else "", verdict)
+            if answer.choice != "no":
+                emit(
+                    PermissionDecided(tool=name, rule=verdict.rule, decision="allow", by=answer.by)
+                )
+                return
+            by = answer.by
+            if by == "nobody":
+                why = f"{name} needs the user's permission and nobody can be asked now"
+            else:
+                why = "the user said no" + (f": {answer.words}" if answer.words else "")
+        emit(PermissionDecided(tool=name, rule=verdict.rule, decision="deny", by=by, input=input))
+        raise ToolError(f"not allowed: {why}. Don't try to get round it.")
+
+    def _put(
+        self, name: str, input: dict[str, Any], emit: Emit, step: str, verdict: Verdict
+    ) -> Answer:
+        emit(PermissionAsked(tool=name, rule=verdict.rule))
+        answer = self._ask(
+            Question(step=step, tool=name, text=wording(name, input), rule=verdict.rule)
+        )
+        if answer.choice == "always":
+            with self._lock:
+                self._rules += Rules(allow=(verdict.rule,))
+        return answer
+
+
+def _narrower(step: Step, name: str, writes: bool, input: dict[str, Any]) -> Verdict | None:
+    """What a step's own limits refuse; None where they don't."""
+    if name in NOTES:
+        return None
+
+    def refused(because: str) -> Verdict:
+        return Verdict(decision="deny", by="step", because=because, rule=name)
+
+    if step.tools is not None and name not in step.tools:
+        return refused(f"this step may only use {', '.join(step.tools) or 'no tools'}")
+    if step.writes == () and name in EDITS:
+        return refused("this step changes nothing in the project")
+    own = Rules(deny=step.permissions.deny, allow=step.permissions.allow)
+    verdict = decide("default", own, name, writes, input)
+    if verdict.decision == "deny" or (own.allow and verdict.decision == "ask"):
+        return refused(verdict.because if verdict.decision == "deny" else "this step forbids it")
+    return None
+
+
+def guarded(tool: Tool, gate: Gate, emit: Emit, step: Step | None = None) -> Tool:
+    """The same tool, used only where `gate` lets it, and with its text cut to a bound."""
+
+    def function(context: Context, **input: Any) -> Outcome:
+        gate.let(tool.name, tool.writes, plain(input), emit, step)
+        done = tool.function(context, **input)
+        outcome = done if isinstance(done, Outcome) else Outcome(text=done)
+        return structs.replace(outcome, text=cut(outcome.text, MOST))
+
+    return structs.replace(tool, function=function)
+
+
+def all_guarded(
+    tools: Mapping[str, Tool], gate: Gate, emit: Emit, step: Step | None = None
+) -> dict[str, Tool]:
+    return {name: guarded(tool, gate, emit, step) for name, tool in tools.items()}
+
+
+def plain(input: dict[str, Any]) -> dict[str, Any]:
+    """Arguments as JSON has them, without those left out."""
+    given = {name: value for name, value in input.items() if value is not None}
+    read: dict[str, Any] = json.decode(json.encode(given))
+    return read
+
+
+def cut(text: str, most: int) -> str:
+    """Head and tail of a text longer than `most` characters, with what is left out said."""
+    if len(text) <= most:
+        return text
+    head, tail = most * 3 // 5, most * 2 // 5
+    left = len(text) - head - tail
+    return f"{text[:head]}\n… {left} characters left out …\n{text[-tail:]}"
+
+
+def wording(name: str, input: dict[str, Any]) -> str:
+    """What a user is shown of a call that is asked about."""
+    match input:
+        case {"command": str(command)}:
+            return command
+        case {"path": str(path), "old_string": str(old), "new_string": str(new)}:
+            lines = [f"- {line}" for line in old.splitlines()]
+            return "\n".join([path, *lines, *(f"+ {line}" for line in new.splitlines())])
+        case {"path": str(path), "content": str(content)}:
+            return "\n".join([path, *(f"+ {line}" for line in content.splitlines())])
+        case _:
+            return json.format(json.encode(input)).decode()

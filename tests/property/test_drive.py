@@ -1,0 +1,188 @@
+"""Whatever the plan, and in whatever order jobs end, a run keeps its promises."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from agent.engine.run import drive
+from agent.event import (
+    Action,
+    Event,
+    ModelCalled,
+    PlanCreated,
+    PlanRevised,
+    RevisionFailed,
+    RunResumed,
+    Status,
+    StepFinished,
+    StepStarted,
+    decode,
+    encode,
+    step_of,
+)
+from agent.message import Usage
+from agent.order import overlap
+from agent.plan import Plan, Step, checked
+from agent.state import Attempt, Job, Revise, State
+
+PATHS = st.sampled_from(["a.py", "src/**", "src/b.py", "*.md"])
+
+
+@st.composite
+def plans(draw: st.DrawFn, most: int = 9) -> Plan:
+    """Any plan without cycles: a step needs only steps before it; then they are shuffled."""
+    steps = list[Step]()
+    for n in range(draw(st.integers(1, most))):
+        before = [step.id for step in steps]
+        needs = draw(st.sets(st.sampled_from(before), max_size=3)) if before else set[str]()
+        other = draw(st.sampled_from(before)) if before else ""
+        outcome = draw(st.sampled_from(["done", "failed", "skipped"]))
+        kind = draw(st.sampled_from(["do", "do", "run", "foreach", "when"])) if before else "do"
+        steps.append(
+            Step(
+                id=f"s{n}",
+                do=None if kind == "run" else "x",
+                run="x" if kind == "run" else None,
+                needs=tuple(sorted(needs)),
+                when=f"{other}.{outcome}" if kind == "when" else None,
+                foreach=f"{other}.lines" if kind == "foreach" else None,
+                writes=draw(st.none() | st.lists(PATHS, max_size=2).map(tuple)),
+                reads=draw(st.none() | st.lists(PATHS, max_size=2).map(tuple)),
+                exclusive=draw(st.sampled_from([(), ("port",)])),
+                attempts=draw(st.integers(1, 2)),
+                allow_failure=draw(st.booleans()),
+            )
+        )
+    shuffled = [*draw(st.permutations(steps))]
+    if draw(st.booleans()):  # a skill: some of the steps stand again as the parts of a group
+        shuffled.append(Step(id="sub", skill="other", needs=(shuffled[0].id,)))
+        shuffled += [Step(id="sub.a", do="x", part_of="sub", writes=())]
+        shuffled += [Step(id="sub.b", do="x", part_of="sub", needs=("sub.a",))]
+    return checked(Plan(goal="", steps=tuple(shuffled)))
+
+
+class Hands:
+    """A pool without threads: the test's data decide which job ends next, and how."""
+
+    def __init__(self, data: st.DataObject, size: int, life: int) -> None:
+        self.data, self.size, self.jobs, self.life = data, size, list[Job](), life
+        self.revisions = 0
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def __contains__(self, id: str) -> bool:
+        return any(job.step.id == id for job in self.jobs)
+
+    @property
+    def stopped(self) -> bool:
+        return self.life <= 0
+
+    @property
+    def room(self) -> int:
+        return 0 if self.stopped else self.size - len(self.jobs)
+
+    def start(self, job: Job) -> None:
+        assert job.step.id not in self, "a step had two jobs at once"
+        assert not job.step.group, "a group is done by its parts"
+        self.jobs.append(job)
+        assert len(self) <= self.size, "more jobs than there is room for"
+        assert sum(isinstance(job, Revise) for job in self.jobs) <= 1, "two revisions at once"
+        steps = [job.step for job in self.jobs if isinstance(job, Attempt)]
+        for n, one in enumerate(steps):
+            for other in steps[:n]:
+                assert not set(one.exclusive) & set(other.exclusive), "two hold one name"
+                assert not clash(one, other), f"{one.id} and {other.id} write the same at once"
+
+    def next(self) -> Event:
+        self.life -= 1
+        job = self.jobs[self.data.draw(st.integers(0, len(self.jobs) - 1))]
+        if self.data.draw(st.integers(0, 4)) == 0:
+            usage = Usage(input_tokens=1)
+            return ModelCalled(
+                step=job.step.id, model="m", usage=usage, cost_usd=1, seconds=0, stop_reason="end"
+            )
+        self.jobs.remove(job)
+        if isinstance(job, Attempt):
+            known = {told.id: told.status for told in job.results}
+            assert known.keys() >= set(job.step.needs)
+            assert not {"waiting", "running"} & {known[id] for id in job.step.needs}
+            outcomes: list[Status] = ["done", "done", "failed"]
+            status = self.data.draw(st.sampled_from(outcomes))
+            lines = self.data.draw(st.sampled_from(["", "x", "x\n\ny"]))
+            return StepFinished(
+                step=job.step.id, status="cancelled" if self.stopped else status, summary=lines
+            )
+        self.revisions += 1
+        actions: list[Action | None] = ["skip", "retry", "replace", "abort", None]
+        action = self.data.draw(st.sampled_from(actions))
+        if action is None:
+            return RevisionFailed(step=job.step.id, because="no valid call")
+        return PlanRevised(
+            step=job.step.id, action=action, plan=self.rest(job) if action == "replace" else None
+        )
+
+    def rest(self, job: Revise) -> Plan:
+        """What is kept, and after it some of what was to come, or other steps."""
+        kept = {step.id: step for step in job.kept}
+        waiting = [step for step in job.steps if step.id not in kept and not step.part_of]
+        again = [step for step in waiting if self.data.draw(st.booleans())]
+        ids = {*kept, *(step.id for step in again)}
+        new = [
+            structs.replace(
+                step,
+                skill=None,
+                do=step.do or (None if step.run else "x"),
+                needs=tuple(need for need in step.needs if need in ids),
+                when=step.when if ids >= set(step.asks) else None,
+                foreach=step.foreach if step.source in ids else None,
+            )
+            for step in again
+        ]
+        extra = Step(id=f"n{self.revisions}", do="x", needs=tuple(kept)[:2])
+        return checked(Plan(goal="", steps=(*kept.values(), *new, extra)))
+
+
+def clash(one: Step, other: Step) -> bool:
+    def writes(step: Step) -> tuple[str, ...]:
+        return step.writes if step.writes is not None else () if step.reads is not None else ("**",)
+
+    return any(overlap(a, b) for a in writes(one) for b in writes(other))
+
+
+@settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.too_slow])
+@given(plan=plans(), size=st.integers(1, 4), life=st.integers(1, 40), data=st.data())
+def test_a_run_keeps_its_promises(plan: Plan, size: int, life: int, data: st.DataObject) -> None:
+    log = list[Event]()
+
+    def record(event: Event) -> Event:
+        log.append(event)
+        return event
+
+    hands = Hands(data, size, life)
+    end = drive(State.of([record(PlanCreated(plan=plan, source="file"))]), hands, record)
+    again = State.of(decode(encode(event)) for event in log)
+    assert vars(again) == vars(end), "the log does not tell the run it came from"
+    if hands.stopped and not end.over:  # interrupted: go on from what the log tells
+        again.apply(record(RunResumed(attempt=2)))
+        end = drive(again, Hands(data, size, 10_000), record)
+        assert vars(State.of(decode(encode(event)) for event in log)) == vars(end)
+
+    assert end.over
+    assert not hands.jobs
+    assert {end.standing(step.id) for step in end.listed} <= {
+        "done",
+        "failed",
+        "skipped",
+        "cancelled",
+    }
+    assert end.revisions <= 3
+    settled = set[str]()
+    for event in log:
+        match event:
+            case StepStarted():
+                assert step_of(event) not in settled, "a step that was done was begun again"
+            case StepFinished(status="done") | PlanRevised(action="skip"):
+                settled.add(step_of(event))
+            case _:
+                pass
