@@ -1,0 +1,73 @@
+"""The processes that a command has begun, wherever they went.
+
+A process group is left with `setsid`, and a parent with a double fork. On Linux three traces are
+followed instead: the session, the parents, and a mark in the environment that children inherit.
+A process that sheds all three (it clears its environment once its parent has ended) is not found.
+Elsewhere there is no /proc to read, and nothing is found beyond the process group.
+"""
+
+import os
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+PROC = Path("/proc")
+ENVIRON = 1_000_000  # bytes of an environment that are searched for the mark
+
+
+def living() -> frozenset[int]:
+    """Ids of all processes there are; empty where that can't be read."""
+    if sys.platform != "linux":
+        return frozenset()
+    with os.scandir(PROC) as entries:
+        return frozenset(int(entry.name) for entry in entries if entry.name.isdecimal())
+
+
+def family(leader: int, mark: bytes, *, but: Collection[int] = ()) -> frozenset[int]:
+    """Ids of the living processes that the session leader `leader` began, without itself.
+
+    `mark` stands in the environment of each, `but` are ids not to look at.
+    """
+    found: set[int] = set()
+    parents: dict[int, int] = {}
+    for id in living():
+        if id in but or id == leader or (traces := _traces(id)) is None:
+            continue
+        parent, session = traces
+        if session == leader or parent == leader or _marked(id, mark):
+            found.add(id)
+        else:
+            parents[id] = parent
+    while children := {id for id, parent in parents.items() if parent in found} - found:
+        found |= children
+    return frozenset(found)
+
+
+def named(ids: Collection[int]) -> str:
+    """The processes with their names, for a person: `sleep (1234), node (1240)`."""
+    names = []
+    for id in sorted(ids)[:5]:
+        try:
+            name = (PROC / str(id) / "comm").read_bytes().decode(errors="replace").strip()
+        except OSError:  # it has just ended
+            continue
+        names.append(f"{name} ({id})")
+    return ", ".join(names) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+
+
+def _traces(id: int) -> tuple[int, int] | None:
+    """The parent and the session of a process; None if it has ended (proc(5), /proc/pid/stat)."""
+    try:
+        stat = (PROC / str(id) / "stat").read_bytes()
+    except OSError:
+        return None
+    state, parent, _group, session, *_ = stat[stat.rindex(b")") + 2 :].split()
+    return None if state in (b"Z", b"X") else (int(parent), int(session))
+
+
+def _marked(id: int, mark: bytes) -> bool:
+    try:
+        with (PROC / str(id) / "environ").open("rb") as file:
+            return mark in file.read(ENVIRON)
+    except OSError:  # another user's, or it has just ended
+        return False

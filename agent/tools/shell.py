@@ -1,0 +1,325 @@
+"""The shell that an agent has to itself.
+
+Every call is a bash of its own, which reads what the one before left behind (directory,
+variables, functions, aliases, options of `shopt`, umask) and writes it down when it ends. So a
+syntax error, `exit`, `exec` or a killed command ends one call and never the shell, and each call
+has a process group that can be ended. A call that is killed leaves things as they were before it.
+
+What a command leaves running becomes a job: its output is read on, so that it doesn't end by a
+broken pipe, and it ends with the agent at the latest.
+"""
+
+import os
+import shlex
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from agent.errors import ToolError
+from agent.stop import Stop
+from agent.tool import Context, tool
+from agent.tools.command import MARK, QUIET, Running, shell
+from agent.tools.family import named
+from agent.tools.output import Output
+
+TIMEOUT, LONGEST = 120.0, 600.0  # seconds of one call
+SHOWN = 30_000  # characters of one result
+JOBS = 8  # that run at once
+ENDED = 24  # jobs that have ended and are still remembered
+STATE = 10_000_000  # bytes that may be carried from call to call
+LENGTH = 100_000  # bytes of a command; Linux takes 131,072 in one argument (MAX_ARG_STRLEN)
+GLIMPSE = 0.25  # seconds in which a job that fails at once is seen to
+PATIENCE = 2.0  # seconds that `bash_output` waits for something new
+
+KEPT = 256_000_000  # bytes of whole outputs in one directory, beyond which no more are kept
+
+# Runs in a subshell once the command is over, and ends with the command's exit code. Not carried:
+# what bash sets anew in each shell or counts on from, and the options of `set` (with `-e` the
+# next call would end at its first failure). The directory comes last: it says that all is written.
+SAVE = (
+    "builtin set +eu -- $?; "
+    f"builtin unset PWD SHLVL _ {MARK} RANDOM SRANDOM LINENO SECONDS EPOCHSECONDS EPOCHREALTIME "
+    'HISTCMD COMP_WORDBREAKS DIRSTACK FUNCNAME GROUPS OPTIND PIPESTATUS "${!BASH_@}"; '
+    "builtin shopt -p; builtin declare -fp; builtin alias -p; builtin umask -p; "
+    "builtin declare -p; builtin pwd >&3; builtin exit $1"
+)
+
+
+@tool(writes=True)
+def bash(
+    context: Context, command: str, timeout: float | None = None, background: bool = False
+) -> str:
+    """Run a command with bash and get what it printed (stdout and stderr in their order) and its
+    exit code.
+
+    The directory (`cd`), variables, functions, aliases and `shopt` options are kept for your next
+    call, unless the command is killed; `set` options and traps are not. The shell is yours alone:
+    other agents have their own. It starts in the working directory, and is put back there if the
+    directory it was in is gone. Standard input is empty and there is no terminal: programs that
+    ask or open an editor or pager do not wait.
+
+    A call ends with the command itself. A process it leaves running (`server &`) goes on as a job
+    whose output `bash_output` gives, and is ended when your work ends. A command that takes longer
+    than its timeout is ended with everything it began. Long output is cut in the middle.
+
+    command: what to run, as you would type it
+    timeout: seconds it may take; 120 if left out, 600 at most. A background job has none by default
+    background: start it as a job and return at once
+    """
+    own = context.own(Shell)
+    if timeout is not None and not timeout > 0:
+        raise ToolError(f"timeout is a number of seconds above 0, not {timeout:g}")
+    return own.start(command, timeout) if background else own.run(command, timeout)
+
+
+@tool(writes=False)
+def bash_output(context: Context, id: str) -> str:
+    """What a job of `bash` has printed since you last asked, and whether it still runs.
+
+    Waits up to two seconds for something new. To end a job, run `kill` with its process group.
+
+    id: the job's id, as `bash` gave it
+    """
+    return context.own(Shell).output(id)
+
+
+class Job:
+    """A command that goes on beside the calls, until it and all that it began are over."""
+
+    def __init__(self, command: str, running: Running, output: Output, stop: Stop) -> None:
+        self.command = command
+        self.running = running
+        self.output = output
+        self._stop = stop.child()
+        self._over = threading.Event()
+
+    def begin(self, seconds: float | None = None) -> None:
+        """Attend to it from now on, in a thread of its own."""
+
+        def attend() -> None:
+            try:
+                self.running.linger(self._stop, seconds)
+            finally:
+                self.running.end()
+                self._over.set()
+
+        threading.Thread(target=attend, daemon=True).start()
+
+    @property
+    def over(self) -> bool:
+        return self._over.is_set()
+
+    @property
+    def told(self) -> str:
+        """How it stands, for the model."""
+        return f"has ended: {exit_code(self.running.code)}" if self.over else "still runs"
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait that long at most for its end, and say whether it has come."""
+        return self._over.wait(seconds)
+
+
+class Shell:
+    """One agent's shell and its jobs. Calls wait for each other."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._turn = threading.Lock()
+        self._jobs: dict[str, Job] = {}
+        self._count = 0
+        self._cwd = context.cwd
+        self._home: Path | None = None  # holds what is carried from call to call, and long outputs
+
+    def run(self, command: str, timeout: float | None = None) -> str:
+        """Run a command to its end and tell how it went."""
+        stop, seconds = self._context.stop, min(timeout or TIMEOUT, LONGEST)
+        with self._mine():
+            notes, output, began = [self._settle()], self._output(), time.monotonic()
+            running = self._launch(command, output, keep=True)
+            job = None
+            try:
+                why = running.attend(stop, seconds)
+                if why == "over" and (left := running.left()):
+                    job = self._adopt(Job(command, running, output, stop), named(left), notes)
+            finally:
+                if not job:
+                    running.end()
+            notes.append(self._carry(keep=why == "over"))
+        if why == "time":
+            notes.append(
+                f"it took longer than {seconds:g} seconds and was ended with all that it began; "
+                f"give a longer timeout ({LONGEST:g} at most) or `background: true`"
+            )
+        if why == "stop":
+            notes.append(f"it was stopped after {time.monotonic() - began:.1f} seconds")
+        text = output.take(final=job is None)
+        return told(text or "(no output)", *notes, exit_code(running.code))
+
+    def start(self, command: str, timeout: float | None = None) -> str:
+        """Start a command as a job and tell its id."""
+        with self._mine():
+            self._room()
+            note, output = self._settle(), self._output()
+            running = self._launch(command, output, keep=False)
+            job = Job(command, running, output, self._context.stop)
+            id = self._remember(job)
+            job.begin(timeout)
+        job.wait(GLIMPSE)
+        return told(
+            job.output.take(final=job.over),
+            note,
+            f"job {id} (process group {running.pid}) {job.told}",
+        )
+
+    def output(self, id: str) -> str:
+        """What a job has printed since the last time, and whether it still runs."""
+        job = self._jobs.get(id.strip())
+        if job is None:
+            raise ToolError(f"there is no job {id!r}; there are: {', '.join(self._jobs) or 'none'}")
+        until = time.monotonic() + PATIENCE
+        text = ""
+        while not text:
+            over = job.over  # before the text is taken, so that nothing comes after it
+            text = job.output.take(final=over)
+            if over or time.monotonic() >= until or self._context.stop.wait(0 if text else 0.05):
+                break
+        return told(text or "(no new output)", f"job {id.strip()} {job.told}")
+
+    def close(self) -> None:
+        """End every job, and forget what was carried from call to call. Idempotent."""
+        for job in self._jobs.values():
+            job.stop()
+        for job in self._jobs.values():
+            job.wait(5)
+        self._jobs.clear()
+        if self._home:
+            shutil.rmtree(self._home, ignore_errors=True)
+            self._home = None
+
+    @contextmanager
+    def _mine(self) -> Iterator[None]:
+        """Inside, no other call of this shell runs."""
+        while not self._turn.acquire(timeout=0.05):
+            self._context.stop.check()
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def _launch(self, command: str, output: Output, *, keep: bool) -> Running:
+        """Begin a command where the last one ended. `keep`: with what it leaves behind."""
+        self._context.stop.check()
+        old, new, cwd = self._files()
+        save = f"({SAVE}) >{shlex.quote(str(new))} 3>{shlex.quote(str(cwd))} 2>/dev/null"
+        again = f"[ -e {shlex.quote(str(new))} ] || {save}"  # `exit` comes past the last line
+        carried = old.exists()
+        lines = [
+            f"builtin trap {shlex.quote(again)} EXIT" if keep else "",
+            f"builtin . {shlex.quote(str(old))} 2>/dev/null" if carried else "",
+            f"builtin eval {shlex.quote(command)}",
+            save if keep else "",
+        ]
+        script = "; ".join(filter(None, lines))  # one line: bash counts the command's from 1
+        env = {} if carried else {**self._context.env, **QUIET}
+        bash = shell(self._context.env, self._context.cwd)
+        try:
+            if len(os.fsencode(script)) > LENGTH:
+                raise ToolError(
+                    f"the command is longer than {LENGTH:,} bytes; write it to a file and run that"
+                )
+            return Running(
+                [bash, "--norc", "--noprofile", "-c", script, "bash"],
+                cwd=self._cwd,
+                env={**env, "PWD": str(self._cwd)},
+                sinks=(output.feed,),
+            )
+        except (OSError, ValueError) as error:
+            raise ToolError(f"the command could not be started: {error}") from error
+
+    def _carry(self, *, keep: bool) -> str:
+        """Take over what a command has left behind; words on it for the model."""
+        old, new, cwd = self._files()
+        note = ""
+        with suppress(FileNotFoundError):
+            place = Path(os.fsdecode(cwd.read_bytes().removesuffix(b"\n")))
+            if not keep or place == Path():  # it was killed before all was written
+                pass
+            elif new.stat().st_size > STATE:
+                note = "its variables and functions are too many to keep; those before it stay"
+            else:
+                new.replace(old)
+                if place != self._cwd:
+                    note = f"the shell is now in {self._context.shown(place)}"
+                self._cwd = place
+        new.unlink(missing_ok=True)
+        cwd.unlink(missing_ok=True)
+        return note
+
+    def _settle(self) -> str:
+        """Go back to the working directory where the shell's own is gone; words on it."""
+        if self._cwd.is_dir():
+            return ""
+        gone, self._cwd = self._cwd, self._context.cwd
+        return f"{gone} is gone; the command ran in {self._cwd}"
+
+    def _adopt(self, job: Job, names: str, notes: list[str]) -> Job | None:
+        """Make a job of what a command has left running, where there is room for one more."""
+        try:
+            self._room()
+        except ToolError as error:
+            notes.append(f"it left {names} running, which was ended: {error}")
+            return None
+        id = self._remember(job)
+        job.begin()
+        notes.append(
+            f"it left {names} running, now job {id} (process group {job.running.pid}); "
+            "it will be ended when your work ends"
+        )
+        return job
+
+    def _room(self) -> None:
+        if len(there := [id for id, job in self._jobs.items() if not job.over]) >= JOBS:
+            raise ToolError(f"{JOBS} jobs run already ({', '.join(there)}); end one of them first")
+
+    def _remember(self, job: Job) -> str:
+        for id in [id for id, old in self._jobs.items() if old.over][:-ENDED]:
+            del self._jobs[id]
+        self._count += 1
+        self._jobs[str(self._count)] = job
+        return str(self._count)
+
+    def _output(self) -> Output:
+        place = self._context.workspace or self._place
+        full = sum(file.stat().st_size for file in place.glob("output-*.txt")) > KEPT
+        return Output(SHOWN, spill=None if full else place, shown=self._context.shown)
+
+    def _files(self) -> tuple[Path, Path, Path]:
+        """What is carried; what the present command leaves behind; the directory it ends in."""
+        return self._place / "carried", self._place / "left", self._place / "cwd"
+
+    @property
+    def _place(self) -> Path:
+        if self._home is None:
+            self._home = Path(tempfile.mkdtemp(prefix="ts-shell-"))
+        return self._home
+
+
+def told(text: str, *notes: str) -> str:
+    """What is said to the model: the output, then each note on a line of its own."""
+    lines = [f"[{note}]" for note in notes if note]
+    return "\n".join([text.removesuffix("\n"), *lines] if text else lines)
+
+
+def exit_code(code: int) -> str:
+    with suppress(ValueError):
+        if code > 128:
+            return f"exit code {code} ({signal.Signals(code - 128).name})"
+    return f"exit code {code}"
