@@ -30,6 +30,7 @@ class Stop:
     def __init__(self, *, seconds: float | None = None) -> None:
         self._flag = threading.Condition()
         self._why = 0
+        self.words = ""  # what stopped it, for the user
         self._end = None if seconds is None else time.monotonic() + seconds
         self._children: weakref.WeakSet[Stop] = weakref.WeakSet()
         self._calls: list[Callable[[], None]] = []
@@ -40,22 +41,22 @@ class Stop:
         with self._flag:
             if self._end is not None and (child._end is None or self._end < child._end):
                 child._end = self._end
-            child._why = self._why
+            child._why, child.words = self._why, self.words
             self._children.add(child)
         return child
 
-    def set(self, why: int = INTERRUPTED) -> None:
+    def set(self, why: int = INTERRUPTED, words: str = "") -> None:
         """Stop. `why` is the exit code that says so; the first one counts."""
         with self._flag:
             if self._why:
                 return
-            self._why = why
+            self._why, self.words = why, words or WORDS.get(why, "stopped")
             self._flag.notify_all()
             children, calls = list(self._children), list(self._calls)
         for call in calls:
             call()
         for child in children:
-            child.set(why)
+            child.set(why, words)
 
     @property
     def is_set(self) -> bool:
@@ -84,7 +85,7 @@ class Stop:
     def check(self) -> None:
         """Raise StoppedError if it is set."""
         if why := self.why:
-            raise StoppedError(WORDS.get(why, "stopped"), why)
+            raise StoppedError(self.words, why)
 
     @contextmanager
     def calling(self, end: Callable[[], None]) -> Iterator[None]:

@@ -7,7 +7,7 @@ from msgspec import Struct, json, structs
 
 from agent.errors import BudgetError, ModelError, ToolError
 from agent.event import Text, ToolFinished, ToolStarted
-from agent.message import Call, Message, Reply, Request, Result, Say
+from agent.message import Call, Message, Reply, Request, Result
 from agent.plan import near
 from agent.seams import Emit, Provider
 from agent.tool import Context, Outcome, Tool
@@ -33,7 +33,6 @@ def converse(
     emit: Emit,
     *,
     turns: int,
-    say: Say = lambda piece: None,
     keep: Callable[[Message], None] = lambda message: None,
 ) -> Talk:
     """Let the model speak and use `tools` until it stops, or a tool ends the conversation.
@@ -43,7 +42,7 @@ def converse(
     """
     for _ in range(turns):
         context.stop.check()
-        reply = provider(request, say)
+        reply = provider(request, silent)
         if reply.message.text:
             emit(Text(text=reply.message.text))
         request = with_message(request, reply.message, keep)
@@ -100,6 +99,10 @@ def tried(call: Call, tools: Mapping[str, Tool], context: Context) -> Outcome:
         schema = json.encode(tool.schema).decode()
         raise ToolError(f"{call.name} was not run: {call.fault}. Its arguments: {schema}")
     return tool(context, call.input)
+
+
+def silent(piece: str) -> None:
+    """Takes a piece of text and does nothing: whoever shows them wraps the provider."""
 
 
 class Repeats:

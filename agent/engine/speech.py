@@ -1,0 +1,287 @@
+"""The tools by which a model speaks to us: it plans, reports, revises, asks."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from agent.errors import PlanError, ToolError
+from agent.event import Action
+from agent.plan import Plan, Step, checked, convert, near
+from agent.seams import Emit
+from agent.tool import Context, Function, Outcome, Tool, plain, tool
+
+REFUSALS = 2  # how often a plan goes back to the model with its faults
+
+Inquire: TypeAlias = Callable[[str, str], str]
+"""Puts a question (of a step, "" for a chat) to the user and returns the answer.
+
+Raises ToolError where nobody can be asked."""
+
+Maybe: TypeAlias = UnsetType
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """A step as a model is told to write it: the keys of a plan file that serve a planner."""
+
+    id: Annotated[str, Meta(description="short and unique: api, tests")]
+    do: Annotated[
+        str | Maybe,
+        Meta(
+            description="what an agent is told to do. It sees only this, the goal, and the results "
+            "of what it needs: name files, interfaces and what done means"
+        ),
+    ] = UNSET
+    run: Annotated[str | Maybe, Meta(description="instead of do: a shell command")] = UNSET
+    skill: Annotated[
+        str | Maybe, Meta(description="instead of do: a skill's name and its arguments")
+    ] = UNSET
+    needs: Annotated[
+        list[str] | Maybe, Meta(description="ids of the steps whose results it must have")
+    ] = UNSET
+    reads: Annotated[list[str] | Maybe, Meta(description="globs of files it looks at")] = UNSET
+    writes: Annotated[
+        list[str] | Maybe,
+        Meta(
+            description="globs of files it changes, [] for none; steps that may write the same "
+            "files never run at once, and one without this runs beside no other writer"
+        ),
+    ] = UNSET
+    verify: Annotated[
+        str | Maybe, Meta(description="a command that exits 0 exactly if the step is done")
+    ] = UNSET
+    outputs: Annotated[
+        list[str] | Maybe, Meta(description="files it must leave in the shared workspace")
+    ] = UNSET
+    when: Annotated[
+        str | Maybe, Meta(description="run only if: ID.failed, ID.done, ID.skipped, not, and, or")
+    ] = UNSET
+    foreach: Annotated[
+        str | Maybe,
+        Meta(description="ID.lines or ID.items: a copy of the step for each, $item in its text"),
+    ] = UNSET
+    allow_failure: Annotated[bool | Maybe, Meta(description="others go on if it fails")] = UNSET
+    attempts: Annotated[int | Maybe, Meta(description="how often it is tried; 2")] = UNSET
+    timeout: Annotated[float | Maybe, Meta(description="seconds of one attempt")] = UNSET
+    exclusive: Annotated[
+        list[str] | Maybe, Meta(description="things that one step at a time may hold: port-8000")
+    ] = UNSET
+    model: Annotated[str | Maybe, Meta(description="small for what is simple")] = UNSET
+
+
+class PlanWords(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    goal: Annotated[str, Meta(description="the task, whole, in the user's words")]
+    steps: Annotated[list[Draft], Meta(description="the steps, in any order")]
+
+
+class Loose(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a plan's call is read as: its steps are looked at by agent.plan, with its words."""
+
+    goal: str = ""
+    steps: Any
+
+
+class ReviseWords(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    action: Annotated[
+        Action,
+        Meta(
+            description="retry: the step again, told as in do; skip: go on without it; replace: "
+            "other steps instead of it and all that are not done; abort: give up"
+        ),
+    ]
+    because: Annotated[str, Meta(description="the cause of the failure, in a sentence")]
+    do: Annotated[str, Meta(description="with retry: the step's new words")] = ""
+    steps: Annotated[
+        list[Draft], Meta(description="with replace: the new steps; they may need done ones by id")
+    ] = []
+
+
+class LooseRevision(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    action: Action
+    because: str = ""
+    do: str = ""
+    steps: Any = ()
+
+
+def spoken(
+    name: str, description: str, words: type[Struct], args: type[Struct], function: Function
+) -> Tool:
+    """A tool whose schema is that of `words`, read as the laxer `args`."""
+    return Tool(
+        name=name,
+        description=description,
+        schema=plain(msgspec.json.schema(words)),
+        args=args,
+        function=function,
+        writes=False,
+    )
+
+
+def submit_plan(run: Callable[[Plan], Outcome], tell: Callable[[str], None]) -> Tool:
+    """`run` is given the checked plan and returns what the model is told of its run.
+
+    A plan with faults goes back to the model REFUSALS times, numbered; after that it is told to
+    work without one, and the user is told so by `tell`.
+    """
+    refused = 0
+
+    def function(context: Context, goal: str, steps: Any) -> Outcome:
+        nonlocal refused
+        if refused > REFUSALS:
+            raise ToolError("no more plans for this task: do it yourself, with the other tools")
+        try:
+            return run(drafted(goal, steps))
+        except PlanError as error:
+            refused += 1
+            faults = "\n".join(f"{n}. {fault}" for n, fault in enumerate(error.faults, 1))
+            if refused > REFUSALS:
+                tell(f"the plan was refused {refused} times; one agent does the task without one")
+                raise ToolError(
+                    f"The plan can't run:\n{faults}\nDo the task yourself now, without a plan."
+                ) from error
+            raise ToolError(
+                f"The plan can't run:\n{faults}\nMend this and submit the whole plan again."
+            ) from error
+
+    return spoken(
+        "submit_plan",
+        "Start a plan: a graph of steps, each done by an agent of its own, in parallel where needs "
+        "and writes allow. Its results are the answer to the user.",
+        PlanWords,
+        Loose,
+        function,
+    )
+
+
+def drafted(goal: str, steps: Any) -> Plan:
+    """The checked plan of a model's words. Raises PlanError with every fault."""
+    data = {"goal": goal, "steps": own_words(steps)}
+    try:
+        return checked(convert(data))
+    except msgspec.ValidationError as error:
+        raise PlanError(list(told_apart(data, error))) from error
+
+
+def own_words(steps: Any) -> Any:
+    """Steps as a model may write them. Raises PlanError for keys that only we set."""
+    data = msgspec.to_builtins(steps)
+    for key in ("given", "part_of"):
+        if isinstance(data, list) and any(isinstance(each, dict) and key in each for each in data):
+            raise PlanError([f"a step has the unknown key {key!r}"])
+    return data
+
+
+def told_apart(data: dict[str, Any], error: msgspec.ValidationError) -> list[str]:
+    """The faults of each step that can't be read, not only of the first."""
+    steps = data["steps"]
+    if not isinstance(steps, list):
+        return [f"steps must be a list: {error}"]
+    found = []
+    for number, step in enumerate(steps, 1):
+        try:
+            convert({"steps": [step]})
+        except msgspec.ValidationError as fault:
+            name = step.get("id", number) if isinstance(step, dict) else number
+            words = str(fault).replace(" - at `$.steps[0]`", "").replace("$.steps[0].", "")
+            unknown = words.partition("unknown field `")[2].partition("`")[0]
+            hint = near(unknown, set(Step.__struct_fields__)) if unknown else ""
+            found.append(f"step {name!r}: {words}{hint}")
+    return found or [str(error)]
+
+
+def run_skill(run: Callable[[str, str], Outcome]) -> Tool:
+    """`run` is given a skill's name and its arguments; raises ToolError for an unknown one."""
+
+    def function(context: Context, name: str, arguments: str) -> Outcome:
+        return run(name, arguments)
+
+    class Words(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        name: Annotated[str, Meta(description="the skill's name")]
+        arguments: Annotated[str, Meta(description="what stands behind it, as a user types it")] = (
+            ""
+        )
+
+    return spoken(
+        "run_skill",
+        "Run a skill, a ready plan for a common job, instead of planning it. Its results are the "
+        "answer to the user.",
+        Words,
+        Words,
+        function,
+    )
+
+
+@tool(writes=False)
+def report(
+    context: Context,
+    status: Literal["done", "failed", "blocked"],
+    summary: str,
+    outputs: list[str] | None = None,
+) -> Outcome:
+    """End this step. Say done only for what you have seen to work.
+
+    status: done, failed, or blocked by something you can't change
+    summary: what the next steps and the user must know: what you did, found, decided, changed
+    outputs: files you left in the shared workspace
+    """
+    return Outcome(text="noted", ends=True)
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    status: Literal["done", "failed", "blocked"]
+    summary: str
+    outputs: list[str] | None = None
+
+
+def revise_plan() -> Tool:
+    """The only tool of the model that judges a failure; its call is read, never run."""
+
+    def function(context: Context, **words: Any) -> str:
+        raise AssertionError("a revision is read from the call")
+
+    return spoken(
+        "revise_plan",
+        "Decide what becomes of the plan after a step has finally failed.",
+        ReviseWords,
+        LooseRevision,
+        function,
+    )
+
+
+def ask_user(inquire: Inquire, step: str = "") -> Tool:
+    """The tool by which a chat, or a step, asks the user something."""
+
+    def function(context: Context, question: str) -> str:
+        return inquire(step, question)
+
+    class Words(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        question: Annotated[str, Meta(description="one question, with the choices there are")]
+
+    return spoken(
+        "ask_user",
+        "Ask the user what only they can decide. Don't ask what you can find out.",
+        Words,
+        Words,
+        function,
+    )
+
+
+def ask_oracle(answer: Callable[[str, Emit], str], emit: Emit) -> Tool:
+    """`answer` puts a question to another model, alone."""
+
+    def function(context: Context, question: str) -> str:
+        return answer(question, emit)
+
+    class Words(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        question: Annotated[
+            str, Meta(description="the question with all that is needed to answer it: code, errors")
+        ]
+
+    return spoken(
+        "ask_oracle",
+        "Ask another model for a second opinion. It sees nothing but your question.",
+        Words,
+        Words,
+        function,
+    )
