@@ -1,0 +1,131 @@
+"""Tools by which an agent keeps something: a fact for later sessions, its list of things to do."""
+
+import os
+import re
+from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from agent.errors import ToolError
+from agent.tool import Context, tool
+from agent.tools.disk import create, locked, read, spot, told
+from agent.tools.text import sound, visible
+
+MEMORY = ".agent/memory.md"
+NOTE = 500  # characters of a note, at most
+NOTES = 128 << 10  # bytes of all notes, at most: they are read at every start
+TODOS = 100
+TODO = 300  # characters of a thing to do, at most
+TRIES = 20
+
+# Forms of keys as their issuers document them; then what is called a secret where it stands.
+SECRETS = re.compile(
+    r"""
+      -----BEGIN\ [A-Z ]*PRIVATE\ KEY
+    | \b(?:sk|pk|rk)[-_](?:ant-|proj-|live_|test_|or-)?[\w-]{20,}  # Anthropic, OpenAI, Stripe
+    | \bgh[pousr]_\w{30,} | \bgithub_pat_\w{30,} | \bglpat-[\w-]{18,}
+    | \b(?:AKIA|ASIA)[0-9A-Z]{16}\b                               # AWS
+    | \bAIza[\w-]{30,}                                            # Google
+    | \bxox[abeoprs]-[\w-]{10,}                                   # Slack
+    | \b(?:hf|gsk|npm|pypi|xai|dop_v1)[_-][A-Za-z0-9_-]{30,}
+    | \beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.                            # a JSON web token
+    | ://[^\s/:@]+:[^\s/@]+@                                      # a password in an address
+    | (?i:\bbearer\s+[\w.~+/-]{16,})
+    | (?i:(?:password|passwd|passphrase|secret|token|api[_ -]?key|access[_ -]?key)["']?
+        \s*(?:[:=]|\bis\b)\s*["']?(?=[^\s"']*[\d!@\#$%^&*])[^\s"'<>{}()$]{8,})
+    """,
+    re.VERBOSE,
+)
+
+
+@tool(writes=True)
+def save_memory(context: Context, note: str) -> str:
+    """Remember a fact about this project for later sessions: a convention, a decision, a command
+    that works. Not for what is only of use now, and never for passwords or keys.
+
+    note: the fact, one sentence that can be understood alone
+    """
+    fact = " ".join(sound(note, "note").split())
+    if not fact:
+        raise ToolError("note is empty")
+    if len(fact) > NOTE:
+        raise ToolError(f"note has {len(fact)} characters; {NOTE} is the most: keep to one fact")
+    if SECRETS.search(note):
+        raise ToolError(
+            "note looks as if it held a password or key, which memory is not for; say where the "
+            "secret is kept instead"
+        )
+    line = f"- {datetime.now(UTC).date()}: {fact}\n".encode()
+    with told(context, MEMORY), spot(context, MEMORY, make=True) as place:
+        for _ in range(TRIES):
+            with locked(place, context.stop, os.O_RDWR | os.O_APPEND) as file:
+                if file is None:
+                    if create(place, line):
+                        return f"remembered in {MEMORY}"
+                    continue
+                old = read(file, NOTES + 1)
+                if plain(fact) in {plain(each) for each in visible_lines(old)}:
+                    return f"{MEMORY} already says so"
+                if len(old) + len(line) > NOTES:
+                    raise ToolError(f"{MEMORY} is full; remove from it what no longer holds")
+                apart = b"" if not old or old.endswith(b"\n") else b"\n"
+                os.write(file, apart + line)
+                return f"remembered in {MEMORY}"
+    raise ToolError(f"{MEMORY} appears and vanishes while it is being written; try again")
+
+
+def visible_lines(data: bytes) -> list[str]:
+    return data.decode("utf-8", "replace").split("\n")
+
+
+def plain(line: str) -> str:
+    """What a line says, without its date, case, spacing and full stop."""
+    said = re.sub(r"^\s*[-*]?\s*(?:\d{4}-\d\d-\d\d:)?", "", line)
+    return " ".join(said.casefold().split()).rstrip(".")
+
+
+class Todo(Struct, frozen=True, kw_only=True):
+    """One thing to do."""
+
+    text: str
+    status: Literal["pending", "in_progress", "done"] = "pending"
+
+
+class Todos:
+    """What an agent has set itself to do."""
+
+    def __init__(self, context: Context) -> None:
+        self.todos: tuple[Todo, ...] = ()
+
+    def close(self) -> None:
+        self.todos = ()
+
+
+@tool(writes=False)
+def todo_write(context: Context, todos: list[Todo]) -> str:
+    """Keep a list of what is to be done, for work of several parts: the whole list each time, with
+    one item in progress. It replaces the list before.
+
+    todos: all items in order, each with its status
+    """
+    if len(todos) > TODOS:
+        raise ToolError(f"{len(todos)} items are too many; {TODOS} is the most")
+    for number, todo in enumerate(todos, 1):
+        if not todo.text.strip():
+            raise ToolError(f"item {number} has no text")
+        if len(todo.text) > TODO:
+            raise ToolError(f"item {number} has more than {TODO} characters")
+    kept = context.own(Todos)
+    kept.todos = tuple(
+        Todo(text=" ".join(visible(todo.text).split()), status=todo.status) for todo in todos
+    )
+    return rendered(kept.todos)
+
+
+def rendered(todos: tuple[Todo, ...]) -> str:
+    """The list as a model and a user read it."""
+    marks = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
+    done = sum(todo.status == "done" for todo in todos)
+    rows = [f"{marks[todo.status]} {todo.text}" for todo in todos]
+    return "\n".join([*rows, f"{done} of {len(todos)} done"]) if todos else "the list is empty"
