@@ -1,0 +1,158 @@
+"""A file of lines that is only ever added to, by one process at a time.
+
+`\\n` ends a line and nothing else does. What a crash cut off at the end is taken away before the
+first line is added, so that no line is ever glued to a fragment. A line that could not be
+written whole is taken away again: the file holds what `add` returned from, and nothing else.
+The kernel frees the lock of a process that dies. `NAME.pid` beside the file says who has it.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from msgspec import Struct
+
+from agent.errors import UsageError
+from agent.store.disk import contents, failed, opened, private, regular
+
+LONGEST = 64 * 1024 * 1024  # bytes of a line; a reader takes no more of it
+_sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)  # macOS has only fsync
+
+
+class Line(Struct, frozen=True):
+    number: int  # from 1
+    data: bytes  # without its end
+    ended: bool  # false: the last one, without `\n`
+
+
+def lines(path: Path) -> Iterator[Line]:
+    """The lines of a file, oldest first. Raises AgentError where it can't be read."""
+    try:
+        with opened(path) as file:
+            number = 0
+            while data := file.readline(LONGEST):
+                number += 1
+                rest = data
+                while len(rest) == LONGEST and not rest.endswith(b"\n"):
+                    rest = file.readline(LONGEST)
+                yield Line(number, data.removesuffix(b"\n"), rest.endswith(b"\n"))
+    except OSError as error:
+        raise failed(path, error) from error
+
+
+class Lines:
+    """Opens such a file for adding, and makes it (0600) where it is not there.
+
+    `whole` says whether a last line without `\\n` is all there; it is kept then. `torn` is how
+    many bytes were not. Raises UsageError if another process has it open, and names that one;
+    AgentError where the file can't be used.
+    """
+
+    def __init__(self, path: Path, whole: Callable[[bytes], bool]) -> None:
+        private(path.parent)
+        self.path = path
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            self._fd = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise failed(path, error) from error
+        try:
+            regular(self._fd)
+            self._lock()
+            self.torn = self._mend(whole)
+        except OSError as error:
+            os.close(self._fd)
+            raise failed(path, error) from error
+        except UsageError:
+            os.close(self._fd)
+            raise
+        self._unsure = False  # whether the end of the file may hold a part of a line
+
+    def _lock(self) -> None:
+        note = self.path.with_suffix(".pid")
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            who = "another process"
+            with suppress(UsageError, ValueError):
+                pid = int(contents(note, 32, follow=False))
+                who = "this process" if pid == os.getpid() else f"process {pid}"
+            raise UsageError(
+                f"{self.path.stem} is in use by {who}", hint="wait until that one has ended"
+            ) from error
+        with suppress(OSError):  # a courtesy: the lock holds without it
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+            out = os.open(note, flags, 0o600)
+            os.write(out, b"%d\n" % os.getpid())
+            os.close(out)
+
+    def _mend(self, whole: Callable[[bytes], bool]) -> int:
+        """Take a cut line away and say how many bytes it had."""
+        size = self._end = os.fstat(self._fd).st_size
+        if not size:
+            directory = os.open(self.path.parent, os.O_RDONLY)
+            os.fsync(directory)  # or a power cut takes the new name with it
+            os.close(directory)
+            return 0
+        start = _after_last_end(self._fd, size)
+        if start == size:
+            return 0
+        if size - start < LONGEST and whole(os.pread(self._fd, size - start, start)):
+            os.write(self._fd, b"\n")
+            self._end += 1
+            return 0
+        os.ftruncate(self._fd, start)
+        self._end = start
+        return size - start
+
+    def add(self, line: bytes, *, sync: bool = False) -> None:
+        """Add a line; with `sync`, it outlives a power cut once this returns.
+
+        Raises AgentError if it could not be written; the file is then as it was before.
+        """
+        assert b"\n" not in line, "a line must not hold another"
+        try:
+            if self._unsure:
+                os.ftruncate(self._fd, self._end)
+            self._unsure = True
+            rest = memoryview(line + b"\n")
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+            if sync:
+                _sync(self._fd)
+        except OSError as error:
+            with suppress(OSError):  # the next `add` tries it again
+                os.ftruncate(self._fd, self._end)
+                self._unsure = False
+            raise failed(self.path, error) from error
+        self._end += len(line) + 1
+        self._unsure = False
+
+    def close(self) -> None:
+        """Let the next process have it. Idempotent."""
+        if self._fd >= 0:
+            with suppress(OSError):
+                self.path.with_suffix(".pid").unlink()
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _after_last_end(fd: int, size: int) -> int:
+    """Where the last line begins that does not end; `size` if all lines end."""
+    end = size
+    while end:
+        start = max(end - 65536, 0)
+        found = os.pread(fd, end - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
