@@ -180,50 +180,53 @@ def read(file: int, most: int) -> bytes:
     return bytes(data)
 
 
-def create(spot: Spot, data: bytes) -> bool:
-    """Make the file, with all its content at once. False: someone else has made one meanwhile."""
-    with written(spot, data, 0o666) as name:
-        try:
-            os.link(name, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without hard links
-            with suppress(FileNotFoundError):
-                os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
-                return False
-            os.rename(name, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
-    os.fsync(spot.folder)
-    return True
-
-
-def replace(spot: Spot, data: bytes, old: int) -> None:
-    """Put `data` in the place of the file that is open as `old`; mode, owner and extended
-    attributes stay. Other hard links keep the old content."""
-    if not os.access(spot.name, os.W_OK, dir_fd=spot.folder):
-        raise ToolError(f"{spot.asked} is read-only")
-    with written(spot, data, 0o600, like=old) as name:
-        os.rename(name, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
-    os.fsync(spot.folder)
-
-
 @contextmanager
-def written(spot: Spot, data: bytes, mode: int, like: int | None = None) -> Iterator[str]:
-    """The name of a temporary file beside the file, with `data` in it and on the disk."""
+def put(spot: Spot, data: bytes, old: int | None) -> Iterator[os.stat_result | None]:
+    """Put `data` in the place of the file that is open as `old`, or where there is none.
+
+    Mode, owner and extended attributes stay; other hard links keep the old content. Gives the new
+    file's status, and holds its lock until the end; None: someone else has made a file there.
+    """
+    if old is not None and not os.access(spot.name, os.W_OK, dir_fd=spot.folder):
+        raise ToolError(f"{spot.asked} is read-only")
     sweep(spot.folder)
     name = f".ts-{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
-    file = os.open(name, flags, mode, dir_fd=spot.folder)
+    file = os.open(name, flags, 0o666 if old is None else 0o600, dir_fd=spot.folder)
     try:
         with os.fdopen(file, "wb") as sink:
+            mine(file)
             sink.write(data)
             sink.flush()
-            if like is not None:
-                resemble(sink.fileno(), like)
-            os.fsync(sink.fileno())
-        yield name
+            if old is not None:
+                resemble(file, old)
+            os.fsync(file)
+            placed = linked(spot, name) if old is None else renamed(spot, name)
+            if placed:
+                os.fsync(spot.folder)
+            yield os.fstat(file) if placed else None
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=spot.folder)
+
+
+def renamed(spot: Spot, name: str) -> bool:
+    os.rename(name, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
+    return True
+
+
+def linked(spot: Spot, name: str) -> bool:
+    """Whether the file could be given its name, which nothing has had so far."""
+    try:
+        os.link(name, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        with suppress(FileNotFoundError):
+            os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
+            return False
+        return renamed(spot, name)
+    return True
 
 
 def resemble(file: int, like: int) -> None:

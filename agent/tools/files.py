@@ -14,7 +14,7 @@ from pathlib import Path
 from agent.errors import ToolError
 from agent.tool import Context, Outcome, tool
 from agent.tools.diff import diff
-from agent.tools.disk import Spot, create, locked, opened, read, replace, shown, spot, told
+from agent.tools.disk import Spot, locked, opened, put, read, shown, spot, told
 from agent.tools.edit import Replacement, edited
 from agent.tools.picture import HEAD, MOST, image, media_type
 from agent.tools.text import Coding, coding, sound, spelled
@@ -307,13 +307,13 @@ def changed(
                         raise ToolError(f"{place.asked} is too large to be changed; use a command")
                     reads.check(place.path, old, os.fstat(file), place.asked)
                 new = turn(old)
-                if file is None and not create(place, new):
-                    continue
-                if file is not None and new != old:
-                    replace(place, new, file)
-                now = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
-                reads.record(place.path, new, now)
-                return old, new
+                if new == old and file is not None:
+                    reads.record(place.path, new, os.fstat(file))
+                    return old, new
+                with put(place, new, file) as status:
+                    if status is not None:
+                        reads.record(place.path, new, status)
+                        return old, new
     raise ToolError(f"{spelled(path)} appears and vanishes while it is being changed; try again")
 
 

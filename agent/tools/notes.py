@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from agent.errors import ToolError
 from agent.tool import Context, tool
-from agent.tools.disk import create, locked, read, spot, told
+from agent.tools.disk import locked, put, read, spot, told
 from agent.tools.text import sound, visible
 
 MEMORY = ".agent/memory.md"
@@ -61,8 +61,9 @@ def save_memory(context: Context, note: str) -> str:
         for _ in range(TRIES):
             with locked(place, context.stop, os.O_RDWR | os.O_APPEND) as file:
                 if file is None:
-                    if create(place, line):
-                        return f"remembered in {MEMORY}"
+                    with put(place, line, None) as made:
+                        if made:
+                            return f"remembered in {MEMORY}"
                     continue
                 old = read(file, NOTES + 1)
                 if plain(fact) in {plain(each) for each in visible_lines(old)}:
