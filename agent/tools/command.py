@@ -28,7 +28,7 @@ from agent.tools.output import Output
 GRACE = 0.4  # seconds between asking a command's processes to end and ending them
 CHUNK = 65_536  # bytes; what a pipe holds by default (pipe(7), "Pipe capacity")
 DRAIN = 2_000_000  # bytes read at most once the shell has ended; a pipe holds at most 1 MiB
-LOOK = 2.0  # seconds between two looks for what a command has left running
+LOOK = 1.0  # seconds between two looks for what a command has left running
 FRESH = 10.0  # seconds in which the ids of the processes before it are not given to others
 SETTLE = 0.15  # seconds that are given to what outlives the shell for a moment: `> >(tee log)`
 ROUNDS = 25  # of ending what is still there, 20 ms apart

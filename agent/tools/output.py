@@ -17,14 +17,16 @@ from typing import IO
 LINE = 65_536  # characters of one line that are held back, so that a later frame can replace them
 SPILL = 32_000_000  # characters of a whole output that are kept in its file
 
-# ECMA-48, 5.3 to 5.6: control sequences, control strings, other escape sequences.
+# ECMA-48, 5.3 to 5.6: control sequences, control strings, other escape sequences. The last group
+# is one that has begun at the very end, whose rest may still come.
 ESCAPE = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"(?:\x1b\[|\x9b)[0-?]{0,256}[ -/]{0,64}[@-~]"
     r"|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"
     r"|\x1b[PX^_][^\x1b]{0,4096}\x1b\\"
-    r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
+    r"|\x1b[ -/]{0,64}[0-OQ-WYZ\\`-~]"
+    r"|((?:\x1b\[|\x9b)[0-?]{0,256}[ -/]{0,64}|\x1b\][^\x07\x1b]{0,4096}\x1b?"
+    r"|\x1b[PX^_][^\x1b]{0,4096}\x1b?|\x1b[ -/]{0,64})\Z"
 )
-BEGUN = 4_200  # characters within which an escape sequence that has begun may still end
 CONTROL = re.compile(r"[\x00-\x07\x0b-\x0c\x0e-\x1f\x7f-\x9f]")
 ORDINARY = bytes([*range(32, 127), 9, 10])  # bytes that mean themselves wherever they stand
 
@@ -42,50 +44,58 @@ class Plain:
         text = self._begun + self._decoder.decode(data)
         self._begun = ""
         if data.translate(None, ORDINARY) or len(text) != len(data):
-            text = ESCAPE.sub("", text)
-            at = text.rfind("\x1b", len(text) - BEGUN if len(text) > BEGUN else 0)
-            if at >= 0:
-                self._begun, text = text[at:], text[:at]
-            text = CONTROL.sub("", text)
+            text = CONTROL.sub("", ESCAPE.sub(self._left, text))
         whole, newline, rest = (self._line + text).rpartition("\n")
         if "\r" in whole or "\b" in whole:
-            whole = "\n".join(map(_shown, whole.split("\n")))
-        # A trailing \r may begin "\r\n" or another frame: what follows decides.
-        self._line = _shown(rest) + "\r" * rest.endswith("\r")
+            whole = "\n".join(map(shown, whole.split("\n")))
+        # The last frame may turn out to be blank, or to be the "\r" of "\r\n".
+        frames, mark, frame = rest.rpartition("\r")
+        self._line = shown(frames) + mark + erased(frame)
         if len(self._line) <= LINE:
             return whole + newline
         line, self._line = self._line, ""
-        return whole + newline + line
+        return whole + newline + shown(line)
 
     def rest(self, *, final: bool) -> str:
         """The unfinished line; where nothing more comes (`final`), unfinished letters as well."""
         line, self._line = self._line, ""
         if final:
-            text = ESCAPE.sub("", self._begun + self._decoder.decode(b"", final=True))
-            line, self._begun = line + CONTROL.sub("", text), ""
-        return _shown(line)
+            text = self._begun + self._decoder.decode(b"", final=True)
+            line += CONTROL.sub("", ESCAPE.sub("", text))
+            self._begun = ""
+        return shown(line)
+
+    def _left(self, found: re.Match[str]) -> str:
+        self._begun = found[1] or ""
+        return ""
 
 
-def _shown(line: str) -> str:
+def shown(line: str) -> str:
     """What a terminal would still show of a line: its last frame that is not blank."""
-    if "\r" in line:
-        line = next((frame for frame in reversed(line.split("\r")) if frame.strip()), "")
-    if "\b" in line:
-        shown: list[str] = []
-        for letter in line:
-            if letter != "\b":
-                shown.append(letter)
-            elif shown:
-                shown.pop()
-        line = "".join(shown)
-    return line
+    if "\r" not in line:
+        return erased(line)
+    frames = map(erased, reversed(line.split("\r")))
+    return next((frame for frame in frames if frame.strip()), "")
+
+
+def erased(frame: str) -> str:
+    """Text without what is followed by a backspace."""
+    if "\b" not in frame:
+        return frame
+    letters: list[str] = []
+    for letter in frame:
+        if letter != "\b":
+            letters.append(letter)
+        elif letters:
+            letters.pop()
+    return "".join(letters)
 
 
 class Output:
     """The text of what is fed to it, cut in the middle to about `limit` characters.
 
     With `spill`, a longer text goes whole (up to SPILL characters) into a new file in that
-    directory, whose path the cut names, as `shown` gives it. `plain` false: only decoded, without
+    directory, whose path the cut names, as `path` gives it. `plain` false: only decoded, without
     NULs, as `$(…)` gives it. May be fed and taken from by two threads.
     """
 
@@ -95,14 +105,14 @@ class Output:
         *,
         plain: bool = True,
         spill: Path | None = None,
-        shown: Callable[[Path], str] = str,
+        path: Callable[[Path], str] = str,
     ) -> None:
         self._head_limit, self._tail_limit = limit * 2 // 5, limit - limit * 2 // 5
         self._plain = Plain() if plain else None
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._lock = threading.Lock()
         self._spill = Spill(spill) if spill else None
-        self._path = shown
+        self._path_shown = path
         self._head = self._tail = ""
         self._lost = self._lost_lines = 0
 
@@ -122,7 +132,8 @@ class Output:
                 self._keep(self._decoder.decode(b"", final=True))
             self._trim(self._tail_limit)
             if self._lost:  # go on from the start of a line where one is near
-                self._trim(len(self._tail) - (self._tail.find("\n", 0, 200) + 1))
+                near = min(200, self._tail_limit // 4)
+                self._trim(len(self._tail) - (self._tail.find("\n", 0, near) + 1))
             head, tail, note = self._head, self._tail, self._note()
             self._head = self._tail = ""
             self._lost = self._lost_lines = 0
@@ -155,7 +166,7 @@ class Output:
         if not self._lost:
             return ""
         what = f"{self._lost:,} characters ({self._lost_lines:,} lines) are left out here"
-        return f"[… {what}{self._spill.note(self._path) if self._spill else ''} …]"
+        return f"[… {what}{self._spill.note(self._path_shown) if self._spill else ''} …]"
 
 
 class Spill:
@@ -165,11 +176,12 @@ class Spill:
         self._directory = directory
         self._file: IO[str] | None = None
         self._path = Path()
-        self._left = SPILL
+        self._left = SPILL  # negative: some was left out
         self._fault = ""
 
     def write(self, text: str) -> None:
-        if self._fault or self._left <= 0:
+        text, self._left = text[: max(self._left, 0)], self._left - len(text)
+        if self._fault or not text:
             return
         try:
             if not self._file:
@@ -178,9 +190,8 @@ class Spill:
                     dir=self._directory, prefix="output-", suffix=".txt",
                 )  # fmt: skip
                 self._path = Path(self._file.name)
-            self._file.write(text[: self._left])
+            self._file.write(text)
             self._file.flush()
-            self._left -= len(text)
         except OSError as error:
             self._fault = f"; the whole could not be kept: {error.strerror}"
 

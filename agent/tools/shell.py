@@ -3,7 +3,8 @@
 Every call is a bash of its own, which reads what the one before left behind (directory,
 variables, functions, aliases, options of `shopt`, umask) and writes it down when it ends. So a
 syntax error, `exit`, `exec` or a killed command ends one call and never the shell, and each call
-has a process group that can be ended. A call that is killed leaves things as they were before it.
+has a process group that can be ended. A call that is killed leaves things as they were before it,
+and so does one that says `exit` under an EXIT trap of its own.
 
 What a command leaves running becomes a job: its output is read on, so that it doesn't end by a
 broken pipe, and it ends with the agent at the latest.
@@ -33,8 +34,8 @@ JOBS = 8  # that run at once
 ENDED = 24  # jobs that have ended and are still remembered
 STATE = 10_000_000  # bytes that may be carried from call to call
 LENGTH = 100_000  # bytes of a command; Linux takes 131,072 in one argument (MAX_ARG_STRLEN)
-GLIMPSE = 0.25  # seconds in which a job that fails at once is seen to
-PATIENCE = 2.0  # seconds that `bash_output` waits for something new
+GLIMPSE = 0.2  # seconds in which a job that fails at once is seen to
+PATIENCE = 1.0  # seconds that `bash_output` waits for something new
 
 KEPT = 256_000_000  # bytes of whole outputs in one directory, beyond which no more are kept
 
@@ -45,8 +46,8 @@ SAVE = (
     "builtin set +eu -- $?; "
     f"builtin unset PWD SHLVL _ {MARK} RANDOM SRANDOM LINENO SECONDS EPOCHSECONDS EPOCHREALTIME "
     'HISTCMD COMP_WORDBREAKS DIRSTACK FUNCNAME GROUPS OPTIND PIPESTATUS "${!BASH_@}"; '
-    "builtin shopt -p; builtin declare -fp; builtin alias -p; builtin umask -p; "
-    "builtin declare -p; builtin pwd >&3; builtin exit $1"
+    "builtin declare -p; builtin umask -p; builtin shopt -p; builtin declare -fp; "
+    "builtin alias -p; builtin pwd >&3; builtin exit $1"
 )
 
 
@@ -78,14 +79,14 @@ def bash(
 
 
 @tool(writes=False)
-def bash_output(context: Context, id: str) -> str:
+def bash_output(context: Context, id: str | int) -> str:
     """What a job of `bash` has printed since you last asked, and whether it still runs.
 
-    Waits up to two seconds for something new. To end a job, run `kill` with its process group.
+    Waits a second at most for something new. To end a job, run `kill` with its process group.
 
     id: the job's id, as `bash` gave it
     """
-    return context.own(Shell).output(id)
+    return context.own(Shell).output(str(id).strip())
 
 
 class Job:
@@ -181,7 +182,7 @@ class Shell:
 
     def output(self, id: str) -> str:
         """What a job has printed since the last time, and whether it still runs."""
-        job = self._jobs.get(id.strip())
+        job = self._jobs.get(id)
         if job is None:
             raise ToolError(f"there is no job {id!r}; there are: {', '.join(self._jobs) or 'none'}")
         until = time.monotonic() + PATIENCE
@@ -191,7 +192,7 @@ class Shell:
             text = job.output.take(final=over)
             if over or time.monotonic() >= until or self._context.stop.wait(0 if text else 0.05):
                 break
-        return told(text or "(no new output)", f"job {id.strip()} {job.told}")
+        return told(text or "(no new output)", f"job {id} {job.told}")
 
     def close(self) -> None:
         """End every job, and forget what was carried from call to call. Idempotent."""
@@ -299,7 +300,7 @@ class Shell:
     def _output(self) -> Output:
         place = self._context.workspace or self._place
         full = sum(file.stat().st_size for file in place.glob("output-*.txt")) > KEPT
-        return Output(SHOWN, spill=None if full else place, shown=self._context.shown)
+        return Output(SHOWN, spill=None if full else place, path=self._context.shown)
 
     def _files(self) -> tuple[Path, Path, Path]:
         """What is carried; what the present command leaves behind; the directory it ends in."""
