@@ -1,0 +1,252 @@
+"""Chat completions, as OpenAI and every server like it speak them.
+
+Servers differ in what they take; a `Dialect` says how, and a refusal that names a field which can
+be done without is answered by asking once more without it.
+"""
+
+import json
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from agent.errors import ModelError
+from agent.message import Call, Image, Message, Reply, Request, Say
+from agent.providers import failure
+from agent.providers.choices import Assembly
+from agent.providers.turns import identifier, output, title, turns
+from agent.providers.wire import (
+    AGENT,
+    Answered,
+    Dialect,
+    Endpoint,
+    Pulse,
+    base,
+    body,
+    clean,
+    client,
+    events,
+    opened,
+    strict,
+)
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+def site(url: str) -> str:
+    """The base URL: what /chat/completions is added to. One without a path gets /v1."""
+    return base(url, endings=("/chat/completions", "/completions", "/responses"), root="/v1")
+
+
+class OpenAI:
+    """A provider; see agent.seams. Threads may share it."""
+
+    def __init__(
+        self, endpoint: Endpoint, dialect: Dialect | None = None, *, keyless: bool = False
+    ) -> None:
+        self._endpoint = structs.replace(endpoint, url=site(endpoint.url))
+        self._dialect = dialect or Dialect()
+        self._keyless = keyless  # whether it may be asked without a key
+        self._url = self._endpoint.url + "/chat/completions"
+        self._lock = threading.Lock()
+        self._http: httpx2.Client | None = None
+
+    def warm(self) -> None:
+        """Load what is needed for a request before it is needed."""
+        self._client()
+
+    def _client(self) -> "httpx2.Client":
+        with self._lock:
+            if self._http is None:
+                key = self._endpoint.key
+                headers = {"user-agent": AGENT, "content-type": "application/json"}
+                if key:
+                    headers["authorization"] = f"Bearer {key}"
+                self._http = client(self._endpoint, headers)
+            return self._http
+
+    def __call__(self, request: Request, say: Say) -> Reply:
+        if self._endpoint.key or not self._keyless:
+            failure.check_key(self._endpoint)
+        for _ in range(5):
+            sent = self._sent(request)
+            try:
+                return self._ask(sent, request, say)
+            except Answered as answer:
+                if not self._learns(answer, sent):
+                    raise failure.of_answer(answer, self._endpoint) from None
+        raise ModelError(f"{self._endpoint.name}: no manner of asking was taken")
+
+    def _ask(self, sent: dict[str, Any], request: Request, say: Say) -> Reply:
+        """One request. Raises Answered for what is no reply, ModelError for what breaks it."""
+        import httpx2
+
+        assembly = Assembly(self._endpoint, say)
+        text = json.dumps(sent, ensure_ascii=False, separators=(",", ":")).encode()
+        try:
+            http = self._client()
+            # The hook that raises Answered closes the answer; `read` closes what is a reply.
+            response = http.send(http.build_request("POST", self._url, content=text), stream=True)
+            self._read(response, assembly)
+        except (httpx2.RequestError, httpx2.StreamError, httpx2.InvalidURL, OSError) as error:
+            raise failure.of_network(error, self._endpoint) from error
+        return assembly.reply(request)
+
+    def _read(self, response: "httpx2.Response", assembly: Assembly) -> None:
+        """Read a reply, streamed or whole. Raises ModelError where it breaks."""
+        endpoint, pulse = self._endpoint, Pulse(self._endpoint)
+        with opened(response, pulse) as (kind, chunks):
+            if kind == "json":
+                try:
+                    completion = strict(body(chunks))
+                except ValueError as error:
+                    raise failure.broken(endpoint, str(error)) from error
+                return assembly.take(completion)
+            if kind != "stream":
+                raise failure.unlike(endpoint, self._url, kind, next(chunks, b""))
+            for event in events(chunks):
+                if event.data.strip() == b"[DONE]":
+                    assembly.marked = True
+                    break
+                try:
+                    chunk = strict(event.data)
+                except ValueError as error:
+                    if not event.ended:
+                        break
+                    raise failure.broken(endpoint, str(error)) from error
+                if assembly.add(chunk):
+                    pulse.beat()
+        if not assembly.begun:
+            raise failure.unlike(endpoint, self._url, "", b"")
+        return None
+
+    def _learns(self, answer: Answered, sent: dict[str, Any]) -> bool:
+        """Whether a refusal names a field that can be done without and has not yet been."""
+        words = failure.said(answer.body)[1]
+        if answer.status not in (400, 422) or not UNFIT.search(words):
+            return False
+        dialect = self._dialect
+        easier = dialect
+        if "stream_options" in words and "stream_options" in sent:
+            easier = structs.replace(dialect, counts=False)
+        elif "max_completion_tokens" in words and "max_tokens" in sent:
+            easier = structs.replace(dialect, limit="max_completion_tokens")
+        elif "max_completion_tokens" in words and "max_completion_tokens" in sent:
+            easier = structs.replace(dialect, limit="max_tokens")
+        elif "tool_choice" in words and "tool_choice" in sent:
+            milder: Any = "required" if dialect.forces == "function" else ""
+            easier = structs.replace(dialect, forces=milder)
+        elif dialect.reasoning and dialect.reasoning in words:
+            easier = structs.replace(dialect, reasoning="")
+        elif re.search(r"\bsystem\b", words) and "role" in words.lower():
+            easier = structs.replace(dialect, system=False)
+        self._dialect = easier
+        return easier != dialect
+
+    def _sent(self, request: Request) -> dict[str, Any]:
+        """The request's body. Equal requests give equal bytes."""
+        dialect = self._dialect
+        tools = request.tools
+        if request.must and dialect.forces != "function":
+            tools = tuple(spec for spec in tools if spec["name"] == request.must)
+        sent: dict[str, Any] = {
+            "model": self._endpoint.model,
+            "messages": self._messages(request),
+            "stream": dialect.streams,
+            dialect.limit: self._endpoint.max_output_tokens,
+        }
+        if dialect.streams and dialect.counts:
+            sent["stream_options"] = {"include_usage": True}
+        if tools:
+            sent["tools"] = [offer(clean(spec)) for spec in tools]
+        if request.must and dialect.forces == "function":
+            sent["tool_choice"] = {"type": "function", "function": {"name": request.must}}
+        elif request.must and dialect.forces:
+            sent["tool_choice"] = dialect.forces
+        return sent
+
+    def _messages(self, request: Request) -> list[dict[str, Any]]:
+        system: str = clean(request.system)
+        made = list[dict[str, Any]]()
+        if system.strip() and self._dialect.system:
+            made.append({"role": "system", "content": system})
+        taken = turns(request.messages)  # which end with a user's
+        if request.must and not self._dialect.forces:
+            said = f"(Reply by calling the tool {request.must}, and with nothing else.)"
+            text = "\n\n".join(part for part in (taken[-1].text, said) if part.strip())
+            taken[-1] = structs.replace(taken[-1], text=text)
+        for turn in taken:
+            made += [self._assistant(turn)] if turn.role == "assistant" else user(turn)
+        if system.strip() and not self._dialect.system:
+            first = made[0]  # turns begin with a user, and the first has nothing to answer
+            if isinstance(first["content"], str):
+                first["content"] = f"{system}\n\n{first['content']}"
+            else:
+                first["content"].insert(0, {"type": "text", "text": system})
+        return made
+
+    def _assistant(self, turn: Message) -> dict[str, Any]:
+        made: dict[str, Any] = {"role": "assistant", "content": clean(turn.text) or None}
+        field = self._dialect.reasoning
+        thoughts = [each.text for each in turn.thoughts if not (each.signature or each.redacted)]
+        if field and thoughts:
+            made[field] = clean("".join(thoughts))
+        if turn.calls:
+            made["tool_calls"] = [called(call) for call in turn.calls]
+        return made
+
+
+UNFIT = re.compile(
+    r"unsupported|not (be )?support|unknown|unrecogni[sz]ed|unexpected|extra|not permitted"
+    r"|not allowed|invalid|must be one of|only .{0,40}supported|rejected",
+    re.IGNORECASE,
+)  # how servers say that they do not take a field
+
+
+def offer(spec: dict[str, Any]) -> dict[str, Any]:
+    """A tool as it is offered."""
+    function = {
+        "name": spec["name"],
+        "description": spec.get("description", ""),
+        "parameters": spec.get("input_schema") or {"type": "object", "properties": {}},
+    }
+    return {"type": "function", "function": function}
+
+
+def called(call: Call) -> dict[str, Any]:
+    """A call as it goes back, with what the server wants to see again."""
+    arguments = json.dumps(clean(call.input), ensure_ascii=False)
+    function = {"name": title(call.name), "arguments": arguments}
+    made = {"id": identifier(call.id, 40), "type": "function", "function": function}
+    if "extra_content" in call.extra:
+        made["extra_content"] = call.extra["extra_content"]
+    return made
+
+
+def user(turn: Message) -> list[dict[str, Any]]:
+    """A user's turn: a message for each result, then one for the rest.
+
+    Images of results stand in the latter, since a result can only be text.
+    """
+    made: list[dict[str, Any]] = [
+        {"role": "tool", "tool_call_id": identifier(result.call, 40), "content": output(result)}
+        for result in turn.results
+    ]
+    images = [image for result in turn.results for image in result.images]
+    text: str = clean(turn.text)
+    if images and not text.strip():
+        text = "(the images that the tools gave)"
+    if images or turn.images:
+        parts: list[dict[str, Any]] = [{"type": "text", "text": text}] if text.strip() else []
+        parts += [picture(image) for image in (*images, *turn.images)]
+        made.append({"role": "user", "content": parts})
+    elif text.strip():
+        made.append({"role": "user", "content": text})
+    return made
+
+
+def picture(image: Image) -> dict[str, Any]:
+    url = f"data:{image.media_type};base64,{image.data}"
+    return {"type": "image_url", "image_url": {"url": url}}

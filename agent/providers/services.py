@@ -1,0 +1,256 @@
+"""The services that models are asked of: one row each."""
+
+import json
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from agent.errors import SetupError, UsageError
+from agent.providers.wire import Dialect, Endpoint
+from agent.seams import Provider
+
+PROBE = 0.3  # seconds in which a local server has to answer
+
+
+class Given(Struct, frozen=True, kw_only=True):
+    """A key or a base URL, and where it was set, in words for the user."""
+
+    value: str
+    origin: str
+
+    def __repr__(self) -> str:
+        return f"Given(origin={self.origin!r})"  # never the value
+
+
+class Service(Struct, frozen=True, kw_only=True):
+    name: str
+    wire: Literal["anthropic", "openai"]
+    url: str  # "": the user has to give one
+    key: str  # the environment's variable that holds its key
+    url_variable: str = ""  # … and its base URL
+    keyless: bool = False  # can be asked without a key
+    port: int = 0  # where it listens on this machine; 0: elsewhere
+    model: str = ""  # asked when the user names none
+    small: str = ""  # … for `small`
+    sees: bool = True  # whether its models take images
+    silence: float = 0.0  # seconds until the first sign of a reply: thinking unseen, a long prompt;
+    # where it is more than a standstill within a reply may last
+    dialect: Dialect = Dialect()
+    help: str = ""  # how to get it
+
+
+LOCAL = Dialect(forces="required")  # object-valued `tool_choice` is refused by some
+
+SERVICES = {
+    row.name: row
+    for row in (
+        Service(
+            name="anthropic",
+            wire="anthropic",
+            url="https://api.anthropic.com",
+            key="ANTHROPIC_API_KEY",
+            url_variable="ANTHROPIC_BASE_URL",
+            model="claude-sonnet-5-5",
+            small="claude-haiku-5-5",
+            help="a key from https://platform.claude.com",
+        ),
+        Service(
+            name="openai",
+            wire="openai",
+            url="https://api.openai.com/v1",
+            key="OPENAI_API_KEY",
+            url_variable="OPENAI_BASE_URL",
+            model="gpt-6.1-sol",
+            small="gpt-6-luna",
+            silence=300.0,
+            dialect=Dialect(limit="max_completion_tokens"),
+            help="a key from https://platform.openai.com",
+        ),
+        Service(
+            name="ollama",
+            wire="openai",
+            url="http://127.0.0.1:11434/v1",
+            key="OLLAMA_API_KEY",
+            url_variable="OLLAMA_BASE_URL",
+            keyless=True,
+            port=11434,
+            silence=600.0,
+            dialect=LOCAL,
+            help="https://ollama.com, then `ollama pull MODEL`",
+        ),
+        Service(
+            name="lmstudio",
+            wire="openai",
+            url="http://127.0.0.1:1234/v1",
+            key="LMSTUDIO_API_KEY",
+            url_variable="LMSTUDIO_BASE_URL",
+            keyless=True,
+            port=1234,
+            silence=600.0,
+            dialect=LOCAL,
+            help="https://lmstudio.ai, with its server started",
+        ),
+        Service(
+            name="llamacpp",
+            wire="openai",
+            url="http://127.0.0.1:8080/v1",
+            key="LLAMACPP_API_KEY",
+            url_variable="LLAMACPP_BASE_URL",
+            keyless=True,
+            port=8080,
+            silence=600.0,
+            dialect=LOCAL,
+            help="`llama-server --jinja -m MODEL.gguf`",
+        ),
+        Service(
+            name="compat",
+            wire="openai",
+            url="",
+            key="COMPAT_API_KEY",
+            url_variable="COMPAT_BASE_URL",
+            keyless=True,
+            silence=300.0,
+            help="the base URL of any server that speaks chat completions",
+        ),
+    )
+}
+
+
+def variables() -> frozenset[str]:
+    """The names of all environment variables that hold a key or a base URL."""
+    names = {row.key for row in SERVICES.values()} | {row.url_variable for row in SERVICES.values()}
+    return frozenset(names - {""})
+
+
+def named(name: str) -> tuple[Service, str]:
+    """The service and the model that SERVICE/NAME means. Raises UsageError for anything else."""
+    service, slash, model = name.partition("/")
+    if service in SERVICES and model.strip():
+        return SERVICES[service], model.strip()
+    known = [*SERVICES, "script"]
+    if service in SERVICES:
+        example = SERVICES[service].model or "NAME"
+        raise UsageError(f"{name!r} names no model of {service}", hint=f"as in {service}/{example}")
+    if not slash:
+        likely = {"claude": "anthropic", "gpt": "openai", "o3": "openai", "o4": "openai"}
+        whose = [row for start, row in likely.items() if name.startswith(start)]
+        raise UsageError(
+            f"{name!r} is no model's name: one is written SERVICE/NAME",
+            hint=f"did you mean {whose[0]}/{name}?" if whose else f"services: {', '.join(known)}",
+        )
+    near = get_close_matches(service, known, n=1)
+    raise UsageError(
+        f"{name!r}: there is no service {service!r}",
+        hint=f"did you mean {near[0]}/{model}?" if near else f"services: {', '.join(known)}",
+    )
+
+
+def build(
+    name: str,
+    keys: Mapping[str, Given],
+    *,
+    urls: Mapping[str, Given] | None = None,
+    max_output_tokens: int = 16_384,
+    thinking_tokens: int = 0,
+    idle: float = 60.0,
+    cwd: Path | None = None,
+) -> Provider:
+    """The provider of SERVICE/NAME, or of script/FILE (from `cwd`).
+
+    `keys` are by variable, `urls` by service; whether a key may be sent to a URL is decided by
+    whoever gives them. Raises UsageError for a name or file that is none, SetupError where a key
+    or a URL is missing. Asks nothing yet, and loads nothing heavy.
+    """
+    if name.startswith("script/"):
+        from agent.providers.script import load
+
+        return load((cwd or Path()) / name.removeprefix("script/"))
+    service, model = named(name)
+    url = (urls or {}).get(service.name)
+    key = keys.get(service.key)
+    if url is None and not service.url:
+        raise SetupError(
+            f"{name}: no base URL is set",
+            hint=f"set {service.url_variable}, or base_urls.{service.name} in the settings",
+        )
+    if key is None and not service.keyless:
+        raise SetupError(f"{name}: {service.key} is not set", hint=service.help)
+    endpoint = Endpoint(
+        name=name,
+        model=model,
+        url=url.value if url else service.url,
+        key=key.value if key else "",
+        origin=f"{service.key} ({key.origin})" if key else "",
+        max_output_tokens=max_output_tokens,
+        thinking_tokens=thinking_tokens,
+        idle=idle,
+        silence=max(service.silence, idle),
+    )
+    if service.wire == "anthropic":
+        from agent.providers.anthropic import Anthropic
+
+        return Anthropic(endpoint)
+    from agent.providers.openai import OpenAI
+
+    return OpenAI(endpoint, service.dialect, keyless=service.keyless)
+
+
+def choose(
+    keys: Mapping[str, Given], probe: Callable[[str], tuple[str, ...] | None] | None = None
+) -> str:
+    """The model to ask when none is named: of the first service whose key is set, else of the
+    first local server that answers. `probe` gives the models of the server at a base URL, None
+    where there is none. Raises SetupError, which says how to get one.
+    """
+    for row in SERVICES.values():
+        if row.model and (given := keys.get(row.key)) and given.value.strip():
+            return f"{row.name}/{row.model}"
+    for row in SERVICES.values():
+        if row.port:
+            models = (probe or models_at)(row.url) or ()
+            talking = [model for model in models if not any(word in model for word in MUTE)]
+            if talking:
+                return f"{row.name}/{talking[0]}"
+    keyed = [f"set {row.key} ({row.help})" for row in SERVICES.values() if row.model]
+    local = [f"start {row.name} ({row.help})" for row in SERVICES.values() if row.port]
+    raise SetupError(
+        "no model is set up",
+        hint="\n    ".join(["do one of these, or try `ts demo`:", *keyed, *local]),
+    )
+
+
+MUTE = ("embed", "rerank", "whisper", "bge-")  # parts of the names of models that don't talk
+
+
+def models_at(url: str) -> tuple[str, ...] | None:
+    """The models that a server on this machine offers; None where none answers at once."""
+    import http.client
+
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PROBE)
+    try:
+        connection.request("GET", f"{parts.path}/models")
+        answer = connection.getresponse()
+        read = json.loads(answer.read(2**20))
+        return tuple(str(row["id"]) for row in read["data"] if row.get("id"))
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError, AttributeError):
+        return None
+    finally:
+        connection.close()
+
+
+def small(name: str) -> str:
+    """The small model of the same service as `name`; `name` itself where none is known."""
+    row = SERVICES.get(name.partition("/")[0])
+    return f"{row.name}/{row.small}" if row and row.small else name
+
+
+def warm(provider: Provider) -> None:
+    """Load what a provider needs before it is asked, where that takes a while."""
+    load = getattr(provider, "warm", None)
+    if load is not None:
+        load()
