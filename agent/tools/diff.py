@@ -1,7 +1,7 @@
 """What an edit has changed, short enough to be read by a model and a user."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 
 from agent.tools.style import Opcode, shared
@@ -18,11 +18,15 @@ def diff(before: str, after: str, path: str) -> str:
 
     Line ends are not shown.
     """
-    old, new = listed(before), listed(after)
+    start, stop, other = changed(before, after)
+    above = before.count("\n", 0, start)
+    old, new = listed(before[start:stop]), listed(after[start:other])
     rows = list[str]()
     for group in groups(old, new):
         first, last = group[0], group[-1]
-        rows.append(f"@@ -{span(first[1], last[2])} +{span(first[3], last[4])} @@")
+        left = span(above + first[1], above + last[2])
+        right = span(above + first[3], above + last[4])
+        rows.append(f"@@ -{left} +{right} @@")
         for what, i, j, k, m in group:
             if what == "equal":
                 rows += [f" {line}" for line in old[i:j]]
@@ -35,6 +39,36 @@ def diff(before: str, after: str, path: str) -> str:
     if len(rows) > ROWS:
         cut.append(f"… {len(rows) - ROWS:,} more lines of the diff are not shown")
     return "\n".join([f"--- {spelled(path)}", f"+++ {spelled(path)}", *cut])
+
+
+def changed(before: str, after: str) -> tuple[int, int, int]:
+    """Where the lines begin that differ, a few around them included, and where they end in both.
+
+    A big file is split into lines only there.
+    """
+    most = min(len(before), len(after))
+    head = alike(lambda low, high: before[low:high] == after[low:high], most)
+    ends = len(before), len(after)
+    tail = alike(
+        lambda low, high: (
+            before[ends[0] - high : ends[0] - low] == after[ends[1] - high : ends[1] - low]
+        ),
+        most - head,
+    )
+    start, stop = head, len(before) - tail
+    for _ in range(AROUND + 1):
+        start = before.rfind("\n", 0, max(start - 1, 0)) + 1
+        stop = before.find("\n", stop) + 1 or len(before)
+    return start, stop, len(after) - (len(before) - stop)
+
+
+def alike(same: Callable[[int, int], bool], most: int) -> int:
+    """How far two texts are the same, by halves: each character is compared about once."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if same(low, middle) else (low, middle - 1)
+    return low
 
 
 def listed(text: str) -> list[str]:

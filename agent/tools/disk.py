@@ -255,9 +255,7 @@ def sweep(folder: int) -> None:
 def missing(context: Context, path: str) -> str:
     """Say that there is no such file, and which names are near."""
     full = located(context, path)
-    folder = full.parent
-    while not folder.is_dir():
-        folder = folder.parent
+    folder = next(each for each in full.parents if there(each))
     near = [folder / name for name in get_close_matches(full.name, names(folder), n=3, cutoff=0.6)]
     near += [file for file in elsewhere(context.cwd, full.name) if file not in near]
     text = f"there is no file {spelled(path)}"
@@ -266,6 +264,12 @@ def missing(context: Context, path: str) -> str:
     if near:
         text += "; did you mean " + " or ".join(shown(context, file) for file in near[:4]) + "?"
     return text
+
+
+def there(folder: Path) -> bool:
+    with suppress(OSError):  # a name that is too long
+        return folder.is_dir()
+    return False
 
 
 def names(folder: Path) -> list[str]:

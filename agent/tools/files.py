@@ -265,6 +265,8 @@ def edits_done(context: Context, path: str, edits: Sequence[Replacement]) -> str
             after, count = done.text, count + done.count
             if done.tolerated and done.tolerated not in tolerated:
                 tolerated.append(done.tolerated)
+        if old is not None and after == before:
+            raise ToolError(f"{spelled(path)} is unchanged: there is nothing to change")
         return encoded(after, found, path)
 
     old, _ = changed(context, path, turn, make=not edits[0].old_string)
@@ -324,8 +326,9 @@ def create_directory(context: Context, path: str) -> str:
     path: the directory, relative to the working directory
     """
     full = context.inside(path)
-    if full.is_dir():
-        return f"{shown(context, full)} exists already"
-    with told(context, path), spot(context, path, make=True) as place:
-        os.mkdir(place.name, dir_fd=place.folder)
+    with told(context, path):
+        if full.is_dir():
+            return f"{shown(context, full)} exists already"
+        with spot(context, path, make=True) as place:
+            os.mkdir(place.name, dir_fd=place.folder)
     return f"created {shown(context, full)}"
