@@ -1,0 +1,152 @@
+"""Asking the user: whether a tool may be used, and what an agent wants to know.
+
+One question at a time, labelled with its step; the screen stands still meanwhile. What was typed
+before a question was shown answers nothing. The whole of what would happen is shown, with nothing
+hidden and inside a frame of ours, so that no text can pass for the question. No answer is a no.
+"""
+
+import os
+import re
+import select
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from threading import Lock
+from time import monotonic
+from typing import TextIO
+
+from agent.errors import ToolError
+from agent.seams import Answer, Question
+from agent.stop import Stop
+from agent.views.plain import Output, one_line, safe, spelled, wrapped
+
+WAIT = 0.2  # seconds between looks at the stop flag
+PATIENCE = 3600.0  # seconds that an answer is waited for
+TRIES = 20  # replies that are no answer
+LONG_LINE = 65536  # bytes of a reply
+BLANKS = re.compile(r" {40,}")  # they could push the end of a command out of sight
+NOBODY = "nobody can be asked now; decide as the goal suggests, or report what is missing"
+
+
+def nobody(question: Question) -> Answer:
+    """An Ask where there is nobody: the answer is no."""
+    return Answer(choice="no", by="nobody")
+
+
+class TerminalAsk:
+    """An Ask that puts questions to the terminal's user. Any thread may call it.
+
+    `keys` is the terminal's input. `pause` keeps the screen still while it is entered. Where
+    there is no terminal, at the end of input, after `seconds` and once `stop` is set, nobody has
+    answered.
+    """
+
+    def __init__(
+        self,
+        out: Output,
+        keys: TextIO | None,
+        *,
+        stop: Stop,
+        pause: Callable[[], AbstractContextManager[None]] = nullcontext,
+        seconds: float = PATIENCE,
+    ) -> None:
+        self._out, self._keys, self._stop, self._pause = out, keys, stop, pause
+        self._seconds = seconds
+        self._lock = Lock()
+
+    def __call__(self, question: Question) -> Answer:
+        with self._turn() as mine:
+            if not mine:
+                return nobody(question)
+            with self._pause():
+                for line in self._framed(question):
+                    self._out.line(line)
+                return self._answer(question)
+
+    def inquire(self, step: str, question: str) -> str:
+        """The user's words on an agent's question. Raises ToolError where nobody answers."""
+        with self._turn() as mine:
+            if mine:
+                with self._pause():
+                    rows = wrapped(safe(question.strip()), max(self._out.width - 4, 20))
+                    self._out.line(self._title(step, "has a question"))
+                    for row in rows:
+                        self._out.line(f"  │ {row}")
+                    reply = self._read("answer: ")
+                    if reply is not None:
+                        return reply or "(the user gave no answer)"
+        raise ToolError(NOBODY)
+
+    @contextmanager
+    def _turn(self) -> Iterator[bool]:
+        """Wait until no other question is open; whether this one can be put."""
+        held = False
+        while not self._stop.is_set and not held:
+            held = self._lock.acquire(timeout=WAIT)
+        try:
+            yield held and not self._stop.is_set and self._there and not self._out.gone
+        finally:
+            if held:
+                self._lock.release()
+
+    @property
+    def _there(self) -> bool:
+        return self._keys is not None and not self._keys.closed and self._keys.isatty()
+
+    def _title(self, step: str, words: str) -> str:
+        who = f"step {one_line(step, 60)}" if step else "the agent"
+        return self._out.styled("bold yellow", f"? {who} {words}")
+
+    def _framed(self, question: Question) -> Iterator[str]:
+        """The whole question. Every line of what it is about stands behind our bar."""
+        yield self._title(question.step, f"wants to use {one_line(spelled(question.tool), 60)}")
+        text = BLANKS.sub(lambda run: f" ⟨{len(run[0])} blanks⟩ ", spelled(question.text))
+        for row in wrapped(text.removesuffix("\n"), max(self._out.width - 4, 20)):
+            style = {"+": "green", "-": "red"}.get(row[:1], "") if "\n" in text else ""
+            yield f"  │ {self._out.styled(style, row)}"
+        choices = ["y: yes", "n: no", "n WORDS: no, and what to do instead"]
+        if question.rule:
+            choices.append(f"a: always {spelled(question.rule)}")
+        for row in wrapped(" · ".join(choices), max(self._out.width - 4, 20)):
+            yield f"  {row}"
+
+    def _answer(self, question: Question) -> Answer:
+        for _ in range(TRIES):
+            reply = self._read("allow it? ")
+            if reply is None:
+                break
+            choice, _, words = reply.partition(" ")
+            match choice.lower():
+                case "y" | "yes" if not words:
+                    return Answer(choice="yes")
+                case "n" | "no":
+                    return Answer(choice="no", words=words.strip())
+                case "a" | "always" if question.rule and not words:
+                    return Answer(choice="always")
+                case _:
+                    self._out.line("  y, n" + (" or a, please" if question.rule else ", please"))
+        self._out.line("  no answer: it is not done")
+        return nobody(question)
+
+    def _read(self, prompt: str) -> str | None:
+        """A line that was typed after the prompt was shown; None if none comes."""
+        assert self._keys is not None, "a question is only put where there is a terminal"
+        end, data = monotonic() + self._seconds, b""
+        keys = self._keys.fileno()
+        with suppress(termios.error):
+            termios.tcflush(keys, termios.TCIFLUSH)
+        self._out.write(self._out.styled("bold", prompt))
+        while not self._stop.is_set and (left := end - monotonic()) > 0:
+            if not select.select([keys], [], [], min(left, WAIT))[0]:
+                continue
+            try:
+                piece = os.read(keys, 4096)
+            except OSError:  # the terminal has gone
+                piece = b""
+            data += piece
+            if b"\n" in data:
+                return data.split(b"\n")[0].decode("utf-8", "replace").strip()
+            if not piece or len(data) > LONG_LINE:
+                break
+        self._out.line()
+        return None
