@@ -1,0 +1,171 @@
+"""What a person at a terminal sees: a conversation, and the plan that is under way as a tree.
+
+What has happened is printed once and scrolls; at the foot stands what happens now. On a terminal
+that can't do that, or where there is none, the same is told in plain lines.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from time import monotonic
+from typing import TextIO
+
+from agent.event import (
+    Event,
+    Notice,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    Text,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    step_of,
+)
+from agent.views import figures
+from agent.views.gist import diff, gist, hint
+from agent.views.lines import PIPE_WIDTH, Level, Story
+from agent.views.plain import Output, cut
+from agent.views.prose import Prose, rendered
+from agent.views.region import Region
+from agent.views.tree import FRAMES, PLAIN_FRAMES, Tree
+
+DIFF_ROWS = 30  # rows of an edit's diff that are shown
+RUNS = {"submit_plan", "run_skill"}  # calls whose outcome is a run, which has been shown
+
+
+class Terminal:
+    """A sink for a chat and its runs, or for one run. Close it, whatever happens.
+
+    `keys`: the terminal's input, not echoed while the foot is drawn. `prose`: whether a chat's
+    text is shown here; otherwise only what is done on the way to it. Any thread may call it.
+    """
+
+    def __init__(
+        self,
+        out: Output,
+        level: Level = "normal",
+        *,
+        keys: TextIO | None = None,
+        prose: bool = True,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._out, self._level, self._clock = out, level, clock
+        self._region = Region(out, self._rows, keys=keys)
+        frames = FRAMES if out.unicode else PLAIN_FRAMES
+        width = PIPE_WIDTH if not out.tty else 0
+        self._story = Story(
+            out.styled, lambda: width or out.width - 1, level, brief=out.fancy
+        )  # fmt: skip
+        self._tree = Tree(out.styled, clock, frames=frames)
+        self._frames = frames
+        self._prose = Prose(out) if prose else None
+        self._in_run = False
+        self._turns = 0
+        self._since = clock()  # when what is under way in the chat began
+        self._calls: dict[str, ToolStarted] = {}  # of the chat, under way
+
+    def __call__(self, event: Event) -> None:
+        with self._region.lock:
+            if isinstance(event, RunStarted | RunResumed):
+                self._in_run = True
+                self._region.open()
+            if self._in_run or step_of(event):
+                self._run(event)
+            else:
+                self._chat(event)
+            if isinstance(event, RunFinished):
+                self._in_run = False
+                self._since = self._clock()
+                if not self._turns:
+                    self._region.close()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Inside, a message of the user is being answered: the foot says so."""
+        if self._out.fancy and self._prose:  # takes 0.2 s, while the model is waited for
+            threading.Thread(target=rendered, args=("", self._out), daemon=True).start()
+        with self._region.lock:
+            self._turns += 1
+            self._since = self._clock()
+            self._region.open()
+        try:
+            yield
+        finally:
+            with self._region.lock:
+                self._turns -= 1
+                self._calls.clear()
+                self._finish_text(None)
+                if not self._turns:
+                    self._region.close()
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Inside, the terminal is the caller's, to ask something; what happens is shown after."""
+        return self._region.paused()
+
+    def close(self) -> None:
+        """Take the foot away and leave the terminal as it was. Idempotent."""
+        with self._region.lock:
+            self._finish_text(None)
+            self._region.close()
+
+    def _run(self, event: Event) -> None:
+        lines = [line + "\n" for line in self._story.lines(event)]
+        self._tree.take(event, self._story.state)
+        if lines:
+            self._region.print("".join(lines))
+
+    def _chat(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text):
+                if self._prose:
+                    self._region.print(self._prose.feed(text))
+            case Text(text=text):
+                self._finish_text(text)
+            case ToolStarted(id=id):
+                self._calls[id] = event
+                self._since = self._clock()
+            case ToolFinished(id=id):
+                self._called(event, self._calls.pop(id, None))
+                self._since = self._clock()
+            case Notice() | _:
+                self._region.print("".join(line + "\n" for line in self._story.lines(event)))
+
+    def _finish_text(self, text: str | None) -> None:
+        if self._prose and (rest := self._prose.end(text)):
+            self._region.print(rest)
+
+    def _called(self, event: ToolFinished, asked: ToolStarted | None) -> None:
+        if self._level == "quiet" or (event.name in RUNS and event.ok):
+            return
+        width = min(self._out.width - 1, PIPE_WIDTH)
+        words = gist(event.name, asked.input if asked else {}, max(width * 3 // 5, 20))
+        sign, style = ("→", "dim") if event.ok else ("✗", "red")
+        line = self._out.styled(style, cut(f"  {words} {sign} {hint(event, 200)}", width))
+        changed = diff(event.output)
+        rows = [self._coloured(cut(row, width - 4)) for row in changed[:DIFF_ROWS]]
+        if len(changed) > DIFF_ROWS:
+            rows.append(self._out.styled("dim", f"… {len(changed) - DIFF_ROWS} more lines"))
+        self._region.print("\n".join([line, *(f"    {row}" for row in rows)]) + "\n")
+
+    def _coloured(self, row: str) -> str:
+        styles = {"+": "green", "-": "red", "@": "cyan"}
+        return self._out.styled(styles.get(row[:1], "dim"), row)
+
+    def _rows(self, width: int, height: int) -> list[str]:
+        if self._in_run:
+            return self._tree.rows(self._story.state, width, height)
+        tail = self._prose.rows(width, height - 1) if self._prose else []
+        return tail or [self._waiting(width)]
+
+    def _waiting(self, width: int) -> str:
+        frame = self._frames[int(self._clock() * 8) % len(self._frames)]
+        call = next(reversed(self._calls.values()), None)
+        doing = gist(call.name, call.input, width) if call else "thinks"
+        passed = figures.clock(self._clock() - self._since)
+        return self._out.styled("cyan", frame) + " " + cut(f"{passed} · {doing}", width - 2)
+
+
+def live(out: Output, level: Level = "normal", *, keys: TextIO | None = None) -> Terminal:
+    """A sink for a run whose answer is printed elsewhere: only its progress."""
+    return Terminal(out, level, keys=keys, prose=False)
