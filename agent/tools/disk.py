@@ -203,11 +203,20 @@ def put(spot: Spot, data: bytes, old: int | None) -> Iterator[os.stat_result | N
             os.fsync(file)
             placed = linked(spot, name) if old is None else renamed(spot, name)
             if placed:
-                os.fsync(spot.folder)
+                settle(spot.folder)
             yield os.fstat(file) if placed else None
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=spot.folder)
+
+
+def settle(folder: int) -> None:
+    """Have the folder's names on the disk, where a file system does that for a folder."""
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+            raise
 
 
 def renamed(spot: Spot, name: str) -> bool:
@@ -238,7 +247,8 @@ def resemble(file: int, like: int) -> None:
         with suppress(OSError):
             for key in os.listxattr(like):
                 os.setxattr(file, key, os.getxattr(like, key))
-    os.fchmod(file, stat.S_IMODE(status.st_mode))
+    with suppress(PermissionError):  # a file system without modes
+        os.fchmod(file, stat.S_IMODE(status.st_mode))
 
 
 def sweep(folder: int) -> None:

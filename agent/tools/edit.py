@@ -25,11 +25,12 @@ from agent.tools.near import closest
 from agent.tools.style import BLANK, Fit, Indentation, lines, literal, retyped, rewritten
 from agent.tools.text import sound
 
-MANY = 1_000_000  # places that are looked at, at most
+MANY = 1_000_000  # places that are changed, at most
+COUNTED = 1000  # places that a refusal counts, at most
 TOLD = 20  # places that a refusal names, at most
 # One character for one, so that places stay.
-QUOTES = str.maketrans("‘’‚‛′“”„‟″‐‑‒–—―−", "'" * 5 + '"' * 5 + "-" * 7)
-ALIKE = QUOTES | str.maketrans("\u00a0\u2007\u202f", "   ")
+QUOTES = {"'": "‘’‚‛′", '"': "“”„‟″", "-": "‐‑‒–—―−"}
+ALIKE = {**QUOTES, " ": "\u00a0\u2007\u202f"}
 
 
 class Replacement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,6 +67,13 @@ class Plain:
         if len(self.text) != len(raw):
             found = re.finditer("\r\n", raw)
             self._ends = [match.start() - before for before, match in enumerate(found)]
+
+    @property
+    def end(self) -> str:
+        """The only kind of line end there is; "" if there are both."""
+        if not self._ends:
+            return "\n"
+        return "\r\n" if self.text.count("\n") == len(self._ends) else ""
 
     def raw_place(self, at: int) -> int:
         return at + bisect_left(self._ends, at)
@@ -111,7 +119,7 @@ def ends_changed(text: str, edit: Replacement) -> Edited:
         if not (text.startswith("\n", at) and text.endswith("\r", 0, at))
         and not (old.endswith("\r") and text.startswith("\n", at + len(old)))
     )
-    chosen = unique(places, edit, lambda at: text.count("\n", 0, at) + 1)
+    chosen = unique(places, len(old), edit.replace_all, lambda at: text.count("\n", 0, at) + 1)
     if not chosen:
         raise ToolError("old_string with these line ends is not there: there is nothing to change")
     pieces, done = list[str](), 0
@@ -124,11 +132,12 @@ def ends_changed(text: str, edit: Replacement) -> Edited:
 def exact(plain: Plain, edit: Replacement) -> Edited | None:
     """The edit at the places where the piece stands as it is; None: there is none."""
     old = lf(edit.old_string)
-    chosen = unique(occurrences(plain.text, old), edit, plain.line)
+    chosen = unique(occurrences(plain.text, old), len(old), edit.replace_all, plain.line)
     if not chosen:
         return None
-    if plain.text == plain.raw and old == edit.old_string:
-        return Edited(text=plain.raw.replace(old, edit.new_string), count=len(chosen))
+    if plain.end and "\r" not in edit.old_string + edit.new_string:
+        old, new = (text.replace("\n", plain.end) for text in (old, edit.new_string))
+        return Edited(text=plain.raw.replace(old, new), count=len(chosen))
     places = [
         Place(start=at, end=at + len(old), old=edit.old_string, new=edit.new_string)
         for at in chosen
@@ -138,14 +147,15 @@ def exact(plain: Plain, edit: Replacement) -> Edited | None:
 
 def tolerant(plain: Plain, edit: Replacement) -> Edited | None:
     """The edit at the one place where the piece stands but for what may differ."""
-    text, old, new = plain.text.translate(ALIKE), lf(edit.old_string), lf(edit.new_string)
+    old, new = lf(edit.old_string), lf(edit.new_string)
+    text, given = straight(plain.text, ALIKE), straight(old, ALIKE)
     alike = [
         Place(start=at, end=at + len(old), old=edit.old_string, new=edit.new_string, fit=retyped)
-        for at in islice(occurrences(text, old.translate(ALIKE)), TOLD)
+        for at in islice(occurrences(text, given), TOLD)
     ]
     if alike:
         return alone(plain, alike, "quotes, dashes or blanks that look alike")
-    there, given = plain.text.translate(QUOTES).split("\n"), old.translate(QUOTES)
+    there, given = straight(plain.text, QUOTES).split("\n"), straight(old, QUOTES)
     trailing = list(islice(trailed(there, given, old, new), TOLD))
     if trailing:
         return alone(plain, trailing, "blanks at line ends")
@@ -153,12 +163,20 @@ def tolerant(plain: Plain, edit: Replacement) -> Edited | None:
     return alone(plain, indented, "indentation") if indented else None
 
 
+def straight(text: str, signs: dict[str, str]) -> str:
+    """`text` with the plain sign for each that looks like it. (`translate` takes seconds here.)"""
+    for sign, others in signs.items():
+        for other in others:
+            text = text.replace(other, sign)
+    return text
+
+
 def alone(plain: Plain, places: list[Place], tolerated: str) -> Edited:
     """The edit at the only place; raises ToolError if there are more."""
     if len(places) > 1:
         where = listed([place.start for place in places], plain.line)
         raise ToolError(
-            f"old_string is not there as given, but for {tolerated} it is in lines {where}; "
+            f"old_string is not there as given, but for {tolerated} it is in {where}; "
             "give it exactly, with lines around it so that it is the only one"
         )
     try:
@@ -220,28 +238,33 @@ def occurrences(text: str, piece: str) -> Iterator[int]:
         at = text.find(piece, at + 1)
 
 
-def unique(places: Iterator[int], edit: Replacement, line: Callable[[int], int]) -> list[int]:
-    """The places to change: the only one, or with `replace_all` those that don't overlap."""
-    chosen, end = list[int](), -1
+def unique(places: Iterator[int], size: int, every: bool, line: Callable[[int], int]) -> list[int]:
+    """The places to change: the only one, or every one that does not overlap the one before."""
+    chosen, end, most = list[int](), -1, MANY if every else COUNTED
     for at in places:
-        if len(chosen) == MANY:
-            raise ToolError(f"old_string stands there more than {MANY:,} times; use a command")
-        if at >= end or not edit.replace_all:
+        if len(chosen) == most:
+            break
+        if at >= end or not every:
             chosen.append(at)
-            end = at + len(edit.old_string)
-    if len(chosen) > 1 and not edit.replace_all:
+            end = at + size
+    if every and len(chosen) == MANY:
+        raise ToolError(f"old_string stands there {MANY:,} times or more; use a command")
+    if len(chosen) > 1 and not every:
+        more = " or more" if len(chosen) == COUNTED else ""
         raise ToolError(
-            f"old_string stands there {len(chosen)} times, in lines {listed(chosen, line)}; "
-            "add lines around it so that it is the only one, or set replace_all"
+            f"old_string stands there {len(chosen):,} times{more}, in "
+            f"{listed(chosen, line)}; add lines around it so that it is the only one, or set "
+            "replace_all"
         )
     return chosen
 
 
 def listed(places: Sequence[int], line: Callable[[int], int]) -> str:
-    numbers = [str(line(at)) for at in places[:TOLD]]
+    """The lines of the places, or of the first ones if there are many."""
+    *numbers, last = dict.fromkeys(str(line(at)) for at in places[:TOLD])
     if len(places) > TOLD:
-        return ", ".join(numbers) + " …"
-    return ", ".join(numbers[:-1]) + " and " + numbers[-1]
+        return "lines " + ", ".join([*numbers, last]) + " …"
+    return "lines " + ", ".join(numbers) + " and " + last if numbers else f"line {last}"
 
 
 def put(plain: Plain, places: Sequence[Place]) -> str:

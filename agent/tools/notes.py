@@ -23,12 +23,12 @@ TRIES = 20
 SECRETS = re.compile(
     r"""
       -----BEGIN\ [A-Z ]*PRIVATE\ KEY
-    | \b(?:sk|pk|rk)[-_](?:ant-|proj-|live_|test_|or-)?[\w-]{20,}  # Anthropic, OpenAI, Stripe
+    | \b(?:sk|pk|rk)[-_](?=[\w-]*\d)[\w-]{20,}                   # Anthropic, OpenAI, Stripe
     | \bgh[pousr]_\w{30,} | \bgithub_pat_\w{30,} | \bglpat-[\w-]{18,}
     | \b(?:AKIA|ASIA)[0-9A-Z]{16}\b                               # AWS
     | \bAIza[\w-]{30,}                                            # Google
     | \bxox[abeoprs]-[\w-]{10,}                                   # Slack
-    | \b(?:hf|gsk|npm|pypi|xai|dop_v1)[_-][A-Za-z0-9_-]{30,}
+    | \b(?:hf_|gsk_|npm_|xai-|dop_v1_)[A-Za-z0-9]{30,} | \bpypi-[\w-]{50,}
     | \beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.                            # a JSON web token
     | ://[^\s/:@]+:[^\s/@]+@                                      # a password in an address
     | (?i:\bbearer\s+[\w.~+/-]{16,})

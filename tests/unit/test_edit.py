@@ -48,6 +48,7 @@ def test_a_lone_carriage_return_is_a_character() -> None:
 def test_overlapping_places_are_more_than_one() -> None:
     assert "2 times" in refusal("aaa\n", "aa", "b")
     assert after("aaaa\n", "aa", "b", every=True) == "bb\n"
+    assert after("a\r\na\r\na\r\n", "a\r\n", "b", every=True) == "bbb"
 
 
 def test_many_places_are_named_as_far_as_that_helps() -> None:
@@ -55,6 +56,9 @@ def test_many_places_are_named_as_far_as_that_helps() -> None:
     assert "100 times" in said
     assert said.count(",") < 30
     assert "20 …" in said
+    assert "2 times, in line 1;" in refusal("x x\n", "x", "y")
+    assert "1,000 times or more" in refusal("x" * 5_000_000, "x", "y")
+    assert "use a command" in refusal("x" * 5_000_000, "x", "y", every=True)
 
 
 def test_nothing_to_change_is_refused() -> None:

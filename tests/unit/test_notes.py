@@ -72,6 +72,7 @@ def test_memory_does_not_grow_without_end(context: Context) -> None:
         "the key is sk-ant-" + "a1B2" * 10,
         "sk-proj-" + "a1B2" * 10,
         "ghp_" + "a1B2" * 9,
+        "hf_" + "aB" * 17,
         "AKIA" + "ABCD2345" * 2,
         "AIza" + "a1B2" * 9,
         "xoxb-" + "123456789012-abc",
@@ -97,6 +98,7 @@ def test_a_secret_is_not_remembered(context: Context, secret: str) -> None:
         "Pinned to commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
         "The secret is to run make twice",
         "Passwords are hashed with argon2",
+        "The constraint is pk_customer_order_line_items; run npm-run-all-parallel-build-and-test",
         "See https://example.org/a:b@c for the skill list of task-runner-configuration-files",
     ],
 )
