@@ -1,0 +1,124 @@
+"""A program that is read while it works, and ended when its time is up or the work is stopped.
+
+Searching and parsing are done in programs of their own, because only those can be ended: a regular
+expression or a grammar that runs wild keeps the interpreter's lock, and takes memory without end.
+"""
+
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from agent.stop import Stop
+
+PIECE = 1 << 16  # bytes read at once
+TICK = 0.1  # seconds: how soon the end of the stop flag's own time is seen
+GRACE = 1.0  # seconds between the end of what a program prints and its own
+COMPLAINT = 1 << 14  # bytes of stderr that are kept
+
+
+class Program:
+    """A program under way. `records` reads what it prints; after that the rest is known."""
+
+    def __init__(self, process: subprocess.Popen[bytes], stop: Stop, seconds: float) -> None:
+        self._process = process
+        self._stop = stop
+        self._end = time.monotonic() + seconds
+        self._stderr = bytearray()
+        self.late = False  # it was ended because its time was up
+        self.code: int | None = None  # its exit code; minus the signal that ended it
+
+    @property
+    def complaint(self) -> str:
+        """What it printed on stderr, or the start of that."""
+        return self._stderr.decode(errors="replace")
+
+    def records(self, end: bytes, *, longest: int) -> Iterator[bytes]:
+        """What it prints, cut at each `end` (one byte, left out).
+
+        Of a record longer than `longest` bytes only a first piece comes. Raises StoppedError when
+        the stop flag is set. Read to the end, or left by closing: then the program is over.
+        """
+        rest = bytearray()
+        dropping = False  # inside a record of which a first piece has been given
+        for piece in self._pieces():
+            first, *more = piece.split(end)
+            if not dropping:
+                rest += first
+            for next_one in more:
+                if not dropping:
+                    yield bytes(rest)
+                rest, dropping = bytearray(next_one), False
+            if len(rest) > longest:
+                yield bytes(rest[:PIECE])
+                rest, dropping = bytearray(), True
+        if rest:
+            yield bytes(rest)
+
+    def _pieces(self) -> Iterator[bytes]:
+        assert self._process.stdout is not None, "started with a pipe"
+        assert self._process.stderr is not None, "started with a pipe"
+        stdout, stderr = self._process.stdout.fileno(), self._process.stderr.fileno()
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdout, selectors.EVENT_READ)
+            selector.register(stderr, selectors.EVENT_READ)
+            while selector.get_map():
+                self._stop.check()
+                left = self._end - time.monotonic()
+                if left <= 0:
+                    self.late = True
+                    self._process.kill()
+                    break
+                for key, _ in selector.select(min(left, TICK)):
+                    piece = os.read(key.fd, PIECE)
+                    if not piece:
+                        selector.unregister(key.fd)
+                    elif key.fd == stdout:
+                        yield piece
+                    else:
+                        self._stderr += piece[: COMPLAINT - len(self._stderr)]
+        self.close(GRACE)
+        self._stop.check()
+
+    def close(self, grace: float = 0) -> None:
+        """End it, if it is not over after `grace` seconds."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(grace)
+        self._process.kill()
+        self.code = self._process.wait()
+
+
+@contextmanager
+def running(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    stop: Stop,
+    seconds: float,
+    stdin: IO[bytes] | None = None,
+) -> Iterator[Program]:
+    """`argv` as a program, without a shell, an environment or a terminal. Over when this is left.
+
+    It is ended after `seconds` and when `stop` is set. Raises OSError if it cannot be started.
+    """
+    stop.check()
+    with subprocess.Popen(
+        argv,
+        cwd=cwd,
+        env={},
+        stdin=stdin if stdin is not None else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+        stderr=subprocess.PIPE,
+        start_new_session=True,  # a Ctrl-C in the terminal reaches it through `stop` alone
+    ) as process:
+        program = Program(process, stop, seconds)
+        try:
+            with stop.calling(process.kill):
+                yield program
+        finally:
+            program.close()
