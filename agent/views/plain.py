@@ -157,7 +157,7 @@ class Output:
     def __init__(
         self, stream: TextIO | None, environ: Mapping[str, str], *, size: tuple[int, int] = (0, 0)
     ) -> None:
-        self._stream = stream
+        self.stream = stream
         self._size = size
         self.environ = environ
         self.gone = stream is None
@@ -170,14 +170,14 @@ class Output:
 
     def write(self, text: str) -> None:
         """Write text that is ours or made safe, at once."""
-        if self._stream is None or self.gone:
+        if self.stream is None or self.gone:
             return
         if not self.unicode:
             text = text.translate(_STAND_INS)
         text = text.encode(self.encoding, "replace").decode(self.encoding)
         try:
-            self._stream.write(text)
-            self._stream.flush()
+            self.stream.write(text)
+            self.stream.flush()
         except (OSError, ValueError):  # ValueError: the stream has been closed
             self.gone = True
 
@@ -208,9 +208,9 @@ class Output:
         """Columns and lines, as they are now; 80 and 24 where that is not known."""
         if all(self._size):
             return self._size
-        if self.tty and self._stream is not None and not self.gone:
+        if self.tty and self.stream is not None and not self.gone:
             try:
-                columns, lines = os.get_terminal_size(self._stream.fileno())
+                columns, lines = os.get_terminal_size(self.stream.fileno())
             except (OSError, ValueError):
                 columns = lines = 0
             if columns and lines:
