@@ -188,7 +188,10 @@ class Server:
         raise NotImplementedError
 
     def _plain(self, handler: BaseHTTPRequestHandler, answer: Plain) -> None:
-        handler.send_response(answer.status)
+        if "date" in answer.headers:
+            handler.send_response_only(answer.status)
+        else:
+            handler.send_response(answer.status)
         for name, value in answer.headers.items():
             handler.send_header(name, value)
         if answer.end == "whole" and "content-length" not in answer.headers:

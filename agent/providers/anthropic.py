@@ -85,15 +85,14 @@ class Anthropic:
                 from anthropic import Anthropic as Sdk
 
                 key = self._endpoint.key
+                headers = {"authorization": f"Bearer {key}", "user-agent": AGENT}
                 self._sdk = Sdk(
                     api_key=key,
                     base_url=self._endpoint.url,
                     max_retries=0,
                     default_headers={},
                     open_telemetry=False,
-                    http_client=client(
-                        self._endpoint, {"authorization": f"Bearer {key}", "user-agent": AGENT}
-                    ),
+                    http_client=client(self._endpoint, headers, self),
                 )
             return self._sdk
 

@@ -94,9 +94,11 @@ class Assembly:
         choice = first(chunk.get("choices"))
         if choice.get("error"):
             raise failure.of_stream(choice["error"], self._endpoint)
-        delta = choice.get("delta") or choice.get("message")
-        if isinstance(delta, dict):
-            came = self._grow(delta) or came
+        delta, message = choice.get("delta"), choice.get("message")
+        if isinstance(delta, dict) and delta:
+            came = self._grow(delta, streamed=True) or came
+        elif isinstance(message, dict):
+            came = self._grow(message, streamed=False) or came
         if choice.get("finish_reason"):
             self._stop = choice["finish_reason"]
             came = True
@@ -110,8 +112,8 @@ class Assembly:
         if not isinstance(completion.get("choices"), list):
             raise failure.broken(self._endpoint, "it has no `choices`")
 
-    def _grow(self, delta: dict[str, Any]) -> bool:
-        """Grow by a delta; whether there was anything in it."""
+    def _grow(self, delta: dict[str, Any], *, streamed: bool) -> bool:
+        """Grow by a delta, or by all at once; whether there was anything in it."""
         text, thought = words(delta.get("content"))
         if refusal := string(delta, "refusal"):
             text, self._refused = text + refusal, True
@@ -121,7 +123,9 @@ class Assembly:
             [piece for piece in calls if isinstance(piece, dict)] if isinstance(calls, list) else []
         )
         for piece in calls:
-            self._target(piece).add(piece)
+            if not streamed:
+                self._calls.append(Growing(None))
+            (self._target(piece) if streamed else self._calls[-1]).add(piece)
         self._thought.add(thought)
         if text:
             self._say(self._text.add(text))

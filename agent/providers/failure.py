@@ -148,7 +148,7 @@ def of_network(error: BaseException, endpoint: Endpoint) -> ModelError:
             case ssl.SSLCertVerificationError():
                 return ServiceError(
                     f"{endpoint.name}: the TLS certificate of {host} can't be trusted "
-                    f"({cause.verify_message or 'no reason given'})",
+                    f"({getattr(cause, 'verify_message', '') or 'no reason given'})",
                     hint="a company's own certificate has to be in the system's trust store",
                 )
             case ssl.SSLError():

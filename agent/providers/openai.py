@@ -64,7 +64,7 @@ class OpenAI:
                 headers = {"user-agent": AGENT, "content-type": "application/json"}
                 if key:
                     headers["authorization"] = f"Bearer {key}"
-                self._http = client(self._endpoint, headers)
+                self._http = client(self._endpoint, headers, self)
             return self._http
 
     def __call__(self, request: Request, say: Say) -> Reply:

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from agent.errors import CutError, ModelError
+from agent.errors import CutError, ModelError, ServiceError
 from agent.message import Reply, Request, Say
 from agent.seams import Provider
 
@@ -48,15 +48,15 @@ def retrying(
 
     Each wait is twice as long as the one before, less a share by chance, and at least what the
     service wished for. `wait` waits that many seconds and says whether to give up instead:
-    `Stop.wait`, so that Ctrl-C ends the wait. `tell` is told what is waited for. Raises the last
-    error when the tries are used up, or when `wait` says so.
+    `Stop.wait`, so that Ctrl-C ends the wait. `tell` is told what is waited for. Where several
+    share a `gate`, a wish to wait holds for all of them. Raises the last error when the tries are
+    used up, or when `wait` says so.
     """
-    gate = gate or Gate()
 
     def patient(request: Request, say: Say) -> Reply:
         for number in range(1, tries + 1):
-            if gate.left:
-                wait(gate.left)
+            if gate and gate.left and wait(gate.left):
+                raise ServiceError("the service asked to wait", retry_after=gate.left)
             try:
                 return provider(request, say)
             except ModelError as error:
@@ -64,7 +64,7 @@ def retrying(
                     raise
                 own = min(FIRST * 2 ** (number - 1), LONGEST) * (1 - chance() / 4)
                 seconds = max(own, error.retry_after)
-                if error.retry_after:
+                if gate and error.retry_after:
                     gate.shut(error.retry_after)
                 again = f"trying again in {seconds:.1f} s ({number + 1} of {tries})"
                 tell(f"{error}; {again}")

@@ -8,6 +8,7 @@ connection is given up. Redirects are not followed, so a prompt goes where the u
 import json
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import chain, islice
@@ -72,11 +73,12 @@ class Answered(Exception):  # noqa: N818 - an answer, not yet judged
         self.url = url
 
 
-def client(endpoint: Endpoint, headers: dict[str, str]) -> "httpx2.Client":
+def client(endpoint: Endpoint, headers: dict[str, str], owner: object) -> "httpx2.Client":
     """A client whose connections are kept and shared between threads.
 
     Every request has `headers` and, of those with other names, only what an API needs. Any answer
-    but 200 raises Answered. A service on this machine is never asked through a proxy.
+    but 200 raises Answered. A service on this machine is never asked through a proxy. `owner`'s
+    end closes it.
     """
     import httpx2
 
@@ -96,14 +98,18 @@ def client(endpoint: Endpoint, headers: dict[str, str]) -> "httpx2.Client":
             names = {name.lower(): value for name, value in response.headers.items()}
             raise Answered(response.status_code, names, bytes(body), str(response.url))
 
+    near = loopback(endpoint.url)
     read = max(endpoint.idle, endpoint.silence) + 5  # the watch over the call comes first
-    return httpx2.Client(
+    made = httpx2.Client(
+        verify=not (near and endpoint.url.startswith("http://")),  # loading certificates takes time
         timeout=httpx2.Timeout(read, connect=CONNECT, pool=CONNECT),
         limits=httpx2.Limits(max_connections=64, max_keepalive_connections=16),
         follow_redirects=False,
-        trust_env=not loopback(endpoint.url),
+        trust_env=not near,
         event_hooks={"request": [plain], "response": [judge]},
     )
+    weakref.finalize(owner, made.close)
+    return made
 
 
 NEEDED = frozenset(
