@@ -1,0 +1,98 @@
+"""The environment of the commands that agents run: what tools need, and no secret."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+_KEPT = """
+    HOME PATH USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR CI XDG_CONFIG_HOME XDG_CACHE_HOME
+    XDG_DATA_HOME XDG_STATE_HOME PYTHONPATH PYTHONDONTWRITEBYTECODE PYTHONUTF8 PYTHONHASHSEED
+    PYTHONUNBUFFERED VIRTUAL_ENV VIRTUAL_ENV_PROMPT CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_EXE
+    PYENV_ROOT PYENV_VERSION PIPENV_IGNORE_VIRTUALENVS POETRY_HOME UV_CACHE_DIR UV_PYTHON
+    UV_PROJECT_ENVIRONMENT JAVA_HOME JDK_HOME JAVA_OPTS MAVEN_HOME M2_HOME MAVEN_OPTS
+    GRADLE_HOME GRADLE_USER_HOME GRADLE_OPTS ANDROID_HOME ANDROID_SDK_ROOT KOTLIN_HOME SBT_OPTS
+    SDKMAN_DIR GOPATH GOROOT GOBIN GOCACHE GOMODCACHE GOFLAGS GOPROXY GOPRIVATE GONOSUMDB
+    GOSUMDB GOTOOLCHAIN CGO_ENABLED CARGO_HOME CARGO_TARGET_DIR RUSTUP_HOME RUSTUP_TOOLCHAIN
+    RUSTFLAGS NVM_DIR NVM_BIN VOLTA_HOME PNPM_HOME BUN_INSTALL DENO_DIR FNM_DIR COREPACK_HOME
+    GEM_HOME GEM_PATH BUNDLE_GEMFILE BUNDLE_PATH RBENV_ROOT RBENV_VERSION COMPOSER_HOME
+    DOTNET_ROOT DOTNET_CLI_HOME DOTNET_CLI_TELEMETRY_OPTOUT NUGET_PACKAGES MIX_HOME HEX_HOME
+    ASDF_DIR ASDF_DATA_DIR MISE_DATA_DIR GHCUP_INSTALL_BASE_PREFIX STACK_ROOT CC CXX CPP LD AR
+    CFLAGS CXXFLAGS CPPFLAGS LDFLAGS MAKEFLAGS CMAKE_PREFIX_PATH CMAKE_GENERATOR PKG_CONFIG_PATH
+    LD_LIBRARY_PATH LIBRARY_PATH CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH CUDA_HOME CUDA_PATH
+    CUDA_VISIBLE_DEVICES SDKROOT MACOSX_DEPLOYMENT_TARGET GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL
+    GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy
+    https_proxy all_proxy no_proxy SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE
+    NODE_EXTRA_CA_CERTS PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_CACHE_DIR PIP_CONFIG_FILE
+    UV_INDEX_URL UV_DEFAULT_INDEX
+"""
+KEPT = frozenset(_KEPT.split())  # the usual ones of languages, their tools and the system
+KEPT_PREFIXES = ("LC_", "NODE_", "npm_config_", "NPM_CONFIG_", "YARN_", "OMP_", "MKL_")
+SECRET = re.compile(
+    r"API_?KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE_?KEY|ACCESS_?KEY|AUTH(?!OR)|SESSION",
+    re.IGNORECASE,
+)
+SECRET_VALUE = re.compile(r"://[^/\s@]*:[^/\s@]+@")  # an address with a password
+
+
+def allowed(environ: Mapping[str, str]) -> dict[str, str]:
+    """What of this process's environment a command is given.
+
+    It is the user's own: what the program that started ts added for ts's interpreter is left out.
+    """
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if (name in KEPT or name.startswith(KEPT_PREFIXES))
+        and not SECRET.search(name)
+        and not SECRET_VALUE.search(value)
+    }
+    _without_own(kept, environ)
+    # A relative entry would let whatever directory a command stands in bring its own programs.
+    path = os.pathsep.join(filter(os.path.isabs, kept.get("PATH", "").split(os.pathsep)))
+    return {**kept, "PATH": path or os.defpath, "TERM": "dumb"}
+
+
+def _without_own(kept: dict[str, str], environ: Mapping[str, str]) -> None:
+    """Take out what only ts's own Python needs: its virtual environment, its import path."""
+    package = str(Path(__file__).resolve().parents[2])
+    if path := _without(kept.get("PYTHONPATH", ""), package):
+        kept["PYTHONPATH"] = path
+    else:
+        kept.pop("PYTHONPATH", None)
+    if sys.prefix == sys.base_prefix:
+        return  # no virtual environment: its Python is the user's
+    if _same(kept.get("VIRTUAL_ENV", ""), sys.prefix):
+        if _activated(environ):
+            return
+        for name in ("VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT"):
+            kept.pop(name, None)
+    kept["PATH"] = _without(kept.get("PATH", ""), str(Path(sys.prefix) / "bin"))
+
+
+def _activated(environ: Mapping[str, str]) -> bool:
+    """Whether the user, not a launcher, chose the virtual environment that VIRTUAL_ENV names.
+
+    `activate` sets a prompt; a container's image or a shell's profile sets it for the process
+    that started this one, too.
+    """
+    if "VIRTUAL_ENV_PROMPT" in environ:
+        return True
+    mark = b"VIRTUAL_ENV=" + os.fsencode(environ["VIRTUAL_ENV"])
+    with suppress(OSError):  # another user's, or no Linux
+        before = Path(f"/proc/{os.getppid()}/environ").read_bytes()
+        return mark in before.split(b"\0")
+    return False
+
+
+def _without(path: str, directory: str) -> str:
+    """A search path without one directory, whatever its spelling."""
+    return os.pathsep.join(
+        each for each in path.split(os.pathsep) if each and not _same(each, directory)
+    )
+
+
+def _same(one: str, other: str) -> bool:
+    return bool(one) and os.path.realpath(one) == os.path.realpath(other)

@@ -1,0 +1,265 @@
+"""Settings from everywhere, each with where it came from; keys, and where each may be sent.
+
+The only module that reads the environment. Later wins: defaults, the user's file, the project's,
+its settings.local.yaml, --settings FILE, the environment, flags. What a directory that is not
+trusted says counts only where it forbids or asks. A key goes to a base URL of its own source or
+to one the user has set, so that a cloned repository can't have it sent elsewhere.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from io import StringIO
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from agent.errors import UsageError
+from agent.rule import read
+from agent.settings import MODES, Layered, Settings, merged
+from agent.store import yamlfile
+from agent.store.disk import contents
+from agent.store.environment import allowed
+from agent.store.yamlfile import Node
+
+ENVIRONMENT = "environment"  # an origin
+FLAGS = "flags"  # another
+DOTENV_BYTES = 256 * 1024
+
+_KEY = re.compile(r"([A-Z][A-Z0-9_]*)_API_KEY")
+_URL = re.compile(r"([A-Z][A-Z0-9_]*)_BASE_URL")
+
+# Settings that loosen what a user is protected by: no project sets them, trusted or not.
+USERS_ALONE = {"permission_mode": {"auto"}, "sandbox": {"off"}}
+
+# What loads code, sends traffic elsewhere or vouches for servers; named where a .env has it.
+NEVER = re.compile(
+    r"(LD|DYLD)_\w+|PYTHON\w+|NODE_(OPTIONS|PATH|EXTRA_CA_CERTS|TLS_REJECT_UNAUTHORIZED)|PERL5?\w+"
+    r"|RUBY(OPT|LIB)|BASH_ENV|ENV|PATH|IFS|(HTTPS?|ALL|NO|FTP)_PROXY|SSL_\w+|\w*CA_BUNDLE|GIT_\w+",
+    re.IGNORECASE,
+)
+
+
+class Key(Struct, frozen=True, kw_only=True):
+    """A secret, and where it was found. Never shown."""
+
+    value: str
+    origin: str
+
+    def __repr__(self) -> str:
+        return f"Key(origin={self.origin!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("origin", self.origin)]
+
+
+class Address(Struct, frozen=True, kw_only=True):
+    """A base URL, and where it was set."""
+
+    value: str
+    origin: str
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """All that was set."""
+
+    layered: Layered
+    keys: dict[str, Key] = {}  # by variable: ANTHROPIC_API_KEY
+    urls: dict[str, Address] = {}  # by variable: ANTHROPIC_BASE_URL; each may get the key beside it
+    notices: tuple[str, ...] = ()  # what was passed over, and why
+
+    def url(self, service: str, variable: str) -> Address | None:
+        """The base URL of a service: of its variable, else of the setting `base_urls`."""
+        if variable in self.urls:
+            return self.urls[variable]
+        if value := self.layered.settings.base_urls.get(service):
+            return Address(value=value, origin=self.layered.origins.get("base_urls", ""))
+        return None
+
+
+Layer: TypeAlias = tuple[str, dict[str, Any]]
+
+
+def home() -> Path:
+    """The user's home directory."""
+    return Path.home()
+
+
+def environment() -> dict[str, str]:
+    """A copy of the environment."""
+    return dict(os.environ)  # noqa: TID251 - here, and nowhere else
+
+
+def child_environment() -> dict[str, str]:
+    """The environment of the commands that agents run: the user's, without any secret."""
+    return allowed(environment())
+
+
+def load(
+    cwd: Path,
+    *,
+    flags: Mapping[str, Any] | None = None,
+    extra: Path | None = None,
+    trusted: bool = False,
+    home: Path | None = None,
+) -> Loaded:
+    """Read all that is set for `cwd`; `flags` are values by the names of settings.
+
+    Raises UsageError, with file and line, for what does not fit; a bad file of a directory that
+    is not trusted is only named.
+    """
+    home = Path.home() if home is None else home
+    notices: list[str] = []
+    env, dotenv = environment(), _dotenv(cwd, notices)
+    layers = [_user_layer(home / ".config/tianshu/settings.yaml")]
+    for name in ("settings.yaml", "settings.local.yaml"):
+        layers += [_project_layer(cwd / ".agent" / name, trusted, notices)]
+    if extra is not None:
+        layers.append(_user_layer(extra, needed=True))
+    layers.append(_model_layer(env, dotenv, trusted, notices))
+    layers.append((FLAGS, dict(flags or {})))
+    layered = merged(*layers)
+    sources = ((ENVIRONMENT, env), (str(cwd / ".env"), dotenv))
+    keys, urls = _endpoints(sources, notices)
+    return Loaded(layered=layered, keys=keys, urls=urls, notices=tuple(notices))
+
+
+def _user_layer(path: Path, *, needed: bool = False) -> Layer:
+    if not needed and not os.path.lexists(path):
+        return (str(path), {})
+    node = yamlfile.load(path)
+    return (str(path), _checked(path, node))
+
+
+def _project_layer(path: Path, trusted: bool, notices: list[str]) -> Layer:
+    """What the project's file may say: without trust only what it forbids or asks about."""
+    if not os.path.lexists(path):
+        return (str(path), {})
+    try:
+        node = yamlfile.load(path)
+    except UsageError as error:
+        if trusted:
+            raise
+        notices.append(f"passed over: {error}")
+        return (str(path), {})
+    if not trusted:
+        return (str(path), _tightening(path, node, notices))
+    values = _checked(path, node)
+    for name, loose in USERS_ALONE.items():
+        if values.get(name) in loose:
+            notices.append(
+                f"{path}: `{name}: {values.pop(name)}` is passed over: only a flag or your own "
+                "settings can say so"
+            )
+    return (str(path), values)
+
+
+def _tightening(path: Path, node: Node | None, notices: list[str]) -> dict[str, Any]:
+    """The rules of an untrusted file that forbid or ask; the rest is named and passed over."""
+    values = yamlfile.plain(node)
+    given = values if isinstance(values, dict) else {}
+    rules = given.get("permissions")
+    rules = rules if isinstance(rules, dict) else {}
+    tight: dict[str, list[str]] = {}
+    for name in ("deny", "ask"):
+        for rule in rules[name] if isinstance(rules.get(name), list) else ():
+            with suppress(UsageError):  # what is no rule forbids nothing
+                read(str(rule))
+                tight.setdefault(name, []).append(str(rule))
+    if set(given) - {"permissions"} or set(rules) - set(tight) or not given:
+        notices.append(
+            f"{path} is passed over, because this directory is not trusted"
+            + (" (what it denies or asks about counts)" if tight else "")
+        )
+    return {"permissions": tight} if tight else {}
+
+
+def _checked(path: Path, node: Node | None) -> dict[str, Any]:
+    """The settings of a file. Raises UsageError with the line for what does not fit."""
+    values = yamlfile.plain(node)
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise UsageError(f"{path}:1: settings are written `name: value`")
+    for line, why in yamlfile.unknown(node, Settings):
+        raise UsageError(f"{path}:{line}: {why}")
+    if (mode := values.get("permission_mode")) in MODES:
+        values["permission_mode"] = MODES[mode]
+    try:
+        rules = msgspec.convert(values, Settings, strict=False).permissions
+    except msgspec.ValidationError as error:
+        line, why = yamlfile.misfit(error, node)
+        raise UsageError(f"{path}:{line}: {why}") from error
+    for name in ("deny", "ask", "allow"):
+        for number, rule in enumerate(getattr(rules, name)):
+            try:
+                read(rule)
+            except UsageError as error:
+                line = yamlfile.line(node, f"$.permissions.{name}[{number}]")
+                raise UsageError(f"{path}:{line}: {error}", hint=error.hint) from error
+    return values
+
+
+def _model_layer(
+    env: Mapping[str, str], dotenv: Mapping[str, str], trusted: bool, notices: list[str]
+) -> Layer:
+    if name := env.get("TS_MODEL", "").strip():
+        return (f"{ENVIRONMENT} TS_MODEL", {"model": name})
+    if name := dotenv.get("TS_MODEL", "").strip():
+        if trusted:
+            return (".env TS_MODEL", {"model": name})
+        notices.append(".env: TS_MODEL is passed over, because this directory is not trusted")
+    return (ENVIRONMENT, {})
+
+
+def _dotenv(cwd: Path, notices: list[str]) -> dict[str, str]:
+    """What the `.env` of a directory says, as it stands there; nothing enters the environment."""
+    path = cwd / ".env"
+    if not os.path.lexists(path):
+        return {}
+    try:
+        text = yamlfile.text(contents(path, DOTENV_BYTES), str(path))
+    except UsageError as error:
+        notices.append(f"passed over: {error}")
+        return {}
+    from dotenv.parser import parse_stream  # 29 ms, and most directories have no such file
+
+    values: dict[str, str] = {}
+    for binding in parse_stream(StringIO(text)):
+        if binding.error:
+            notices.append(f"{path}:{binding.original.line}: this can't be read")
+        elif binding.key and binding.value is not None:
+            values[binding.key] = binding.value
+    if never := sorted(name for name in values if NEVER.fullmatch(name)):
+        notices.append(f".env: never taken from there: {', '.join(never)}")
+    return values
+
+
+def _endpoints(
+    sources: tuple[tuple[str, Mapping[str, str]], ...], notices: list[str]
+) -> tuple[dict[str, Key], dict[str, Address]]:
+    """The keys, each of the first source that has it, and the base URLs of the same sources.
+
+    A URL without a key is taken from the environment alone: a server that needs none.
+    """
+    keys: dict[str, Key] = {}
+    urls: dict[str, Address] = {}
+    for origin, values in sources:
+        for name, value in values.items():
+            if _KEY.fullmatch(name) and value.strip() and name not in keys:
+                keys[name] = Key(value=value.strip(), origin=origin)
+    for origin, values in sources:
+        for name, value in values.items():
+            found = _URL.fullmatch(name)
+            if not found or not value.strip():
+                continue
+            key = keys.get(f"{found[1]}_API_KEY")
+            if (key.origin if key else ENVIRONMENT) == origin:
+                urls[name] = Address(value=value.strip(), origin=origin)
+            else:
+                why = f"its key is from {key.origin}" if key else "no key is beside it"
+                notices.append(f"{name} of {origin} is passed over: {why}")
+    return keys, urls
