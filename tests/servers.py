@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from tests import strict
 
@@ -86,7 +86,7 @@ def failing(status: int, kind: str = "api_error", words: str = "no", **headers: 
 class Server:
     """What both services have in common."""
 
-    path: ClassVar[str]
+    path: str
 
     def __init__(self, answers: Sequence[Scripted], *, lenient: bool = False) -> None:
         self._answers = list(answers)
@@ -97,6 +97,7 @@ class Server:
         self.refused: list[str] = []
         self.connections = 0
         self.models: tuple[str, ...] = ("fake-model",)
+        self.refuses: Callable[[dict[str, Any]], str] = lambda body: ""  # a rule more: why not
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True
         self.port: int = self._http.server_address[1]
@@ -174,6 +175,8 @@ class Server:
         if "json" not in ask.headers.get("content-type", ""):
             yield "content-type is not JSON"
         try:
+            if words := self.refuses(ask.json):
+                yield words
             yield from self.faults(ask.json)
         except (KeyError, TypeError, IndexError, AttributeError) as error:
             yield f"malformed request: {error!r}"
@@ -266,11 +269,8 @@ class AnthropicServer(Server):
 
     path = "/v1/messages"
     ping = b'event: ping\ndata: {"type": "ping"}\n\n'
-    refuses: Callable[[dict[str, Any]], str] = staticmethod(lambda body: "")  # more rules
 
     def faults(self, body: dict[str, Any]) -> Iterator[str]:
-        if words := self.refuses(body):
-            yield words
         yield from strict.messages(body)
 
     def _blocks(self, answer: Answer) -> Iterator[dict[str, Any]]:
@@ -359,11 +359,8 @@ class OpenAIServer(Server):
     """Chat completions."""
 
     path = "/v1/chat/completions"
-    refuses: Callable[[dict[str, Any]], str] = staticmethod(lambda body: "")  # more rules
 
     def faults(self, body: dict[str, Any]) -> Iterator[str]:
-        if words := self.refuses(body):
-            yield words
         yield from strict.completions(body)
 
     def _stop(self, answer: Answer) -> str | None:

@@ -140,7 +140,7 @@ class OpenAI:
             easier = structs.replace(dialect, forces=milder)
         elif dialect.reasoning and dialect.reasoning in words:
             easier = structs.replace(dialect, reasoning="")
-        elif re.search(r"\bsystem\b", words) and "role" in words.lower():
+        elif re.search(r"\bsystem\b.*\brole|\brole.*\bsystem\b", words, re.IGNORECASE):
             easier = structs.replace(dialect, system=False)
         self._dialect = easier
         return easier != dialect
