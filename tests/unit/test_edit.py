@@ -149,6 +149,8 @@ def test_blanks_that_align_behind_a_tab_stay() -> None:
 def test_another_structure_is_another_text() -> None:
     text = "if a:\n    b\nc\n"
     assert "not in the file" in refusal(text, "if a:\n  b\n  c", "if a:\n  b\n  d")
+    text = "a\n    b\n  c\n"
+    assert "not in the file" in refusal(text, "a\n  b\n    c", "a\n  b\n    d")
 
 
 def test_an_indentation_that_cannot_be_told_is_refused() -> None:

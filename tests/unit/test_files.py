@@ -647,6 +647,39 @@ def test_threads_and_processes_lose_no_edit(here: Path) -> None:
     assert listing(here) == ["counts"]
 
 
+QUICK = """
+import fcntl, os
+print(flush=True)
+count = 0
+while not os.path.exists("done"):
+    with open("list", "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not os.path.samestat(os.stat("list"), os.fstat(file.fileno())):
+            continue
+        first, _, rest = file.read().partition(b"\\n")
+        assert int(first) == count, f"{count} was lost"
+        count += 1
+        with open("other", "wb") as new:
+            new.write(b"%d\\n%s" % (count, rest))
+        os.rename("other", "list")
+"""
+
+
+def test_a_file_renamed_while_its_lock_was_had_is_opened_again(
+    context: Context, here: Path
+) -> None:
+    (here / "list").write_bytes(b"0\nEND")
+    with subprocess.Popen([sys.executable, "-c", QUICK], cwd=here, stdout=subprocess.PIPE) as peer:
+        assert peer.stdout is not None
+        peer.stdout.readline()
+        for n in range(200):
+            edit(context.fresh(Stop()), "list", "END", f"{n}\nEND")
+        (here / "done").touch()
+    assert peer.returncode == 0
+    lines = (here / "list").read_text(encoding="utf-8").split("\n")
+    assert lines[1:] == [*map(str, range(200)), "END"]
+
+
 def test_two_who_make_one_file_make_it_once(context: Context, here: Path) -> None:
     for turn in range(30):
         gate, said = threading.Barrier(2), list[str]()
