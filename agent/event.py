@@ -94,7 +94,8 @@ class PermissionDecided(Base, frozen=True, tag="permission.decided"):
 
 class StepFinished(Base, frozen=True, tag="step.finished"):
     status: Status
-    summary: str = ""  # its text
+    summary: str = ""  # its text; of a command, what it wrote to stdout
+    error: str | UnsetType = UNSET  # how a command failed: both outputs and the exit code
     outputs: tuple[str, ...] = ()  # absolute paths in the shared workspace
     seconds: float = 0.0
     usage: Usage = Usage()

@@ -8,11 +8,12 @@ from msgspec import Struct
 from agent.event import Event
 from agent.message import Reply, Request, Say
 from agent.state import Job
+from agent.stop import Stop
 
 Sink: TypeAlias = Callable[[Event], None]
 """Is shown every event: a terminal, a file, a report. Must not raise, must not block."""
 
-Emit: TypeAlias = Callable[[Event], None]
+Emit: TypeAlias = Callable[[Event], object]
 """Takes an event on its way to the log. Any thread may call it."""
 
 Work: TypeAlias = Callable[[Job, Emit], Event]
@@ -28,6 +29,13 @@ class Provider(Protocol):
     """
 
     def __call__(self, request: Request, say: Say) -> Reply: ...
+
+
+class Models(Protocol):
+    """The model of a name (`main`, `small`, `oracle`, PROVIDER/NAME), patient, its calls told to
+    `emit`. Raises UsageError or SetupError for one that can't be had."""
+
+    def __call__(self, name: str, stop: Stop, emit: Emit) -> Provider: ...
 
 
 class Question(Struct, frozen=True, kw_only=True):

@@ -99,6 +99,7 @@ class State:
         self.status: dict[str, Standing] = {}  # of the steps that have begun or ended
         self.tries: dict[str, int] = {}  # attempts begun
         self.text: dict[str, str] = {}
+        self.error: dict[str, str] = {}  # how a step failed, where its text does not say it
         self.outputs: dict[str, tuple[str, ...]] = {}
         self.seconds: dict[str, float] = {}  # of the last attempt
         self.spent: dict[str, Usage] = {}  # of a step, all attempts
@@ -148,7 +149,7 @@ class State:
         for id in islice(self._broken, 1):
             yield Revise(
                 step=self.steps[id],
-                failure=self.text.get(id, ""),
+                failure=self.failure(id),
                 goal=self.goal,
                 steps=tuple(self.steps.values()),
                 standing={id: self.standing(id) for id in self.steps},
@@ -183,12 +184,16 @@ class State:
                 if id in self.steps
             ),
             steps=plan,
-            failure=self.text.get(step.id, "") if self.status.get(step.id) == "failed" else "",
+            failure=self.failure(step.id) if self.standing(step.id) == "failed" else "",
             cut_off=self.status.get(step.id) in {"running", "cancelled"},
         )
 
     def standing(self, id: str) -> Standing:
         return self.status.get(id, "waiting")
+
+    def failure(self, id: str) -> str:
+        """How a step that failed has failed."""
+        return self.error.get(id) or self.text.get(id, "")
 
     @property
     def listed(self) -> list[Step]:
@@ -252,7 +257,7 @@ class State:
 
     def _words(self, id: str) -> str:
         """How a step that is not done stands, in a line or the last lines of its text."""
-        standing, text = self.standing(id), self.text.get(id, "").strip()
+        standing, text = self.standing(id), self.failure(id).strip()
         if standing == "skipped":
             return text or "skipped"
         if standing == "waiting":
@@ -436,6 +441,7 @@ class State:
         self._held.pop(id, None)
         self.text[id], self.outputs[id] = event.summary, event.outputs
         self.seconds[id] = event.seconds
+        self.error[id] = event.error or ""
         step = self.steps.get(id)
         if step is None:  # a revision has dropped it while it was under way
             self.status[id] = event.status

@@ -54,10 +54,7 @@ done. Use the project's own commands.
 
 MUST_PLAN = "For this task you have to call submit_plan, whatever its size.\n"
 
-ONLY_PLAN = """\
-You plan; nothing is run now. Look at the project as far as the plan depends on it, then call \
-submit_plan once.
-"""
+ONLY_PLAN = "You plan; nothing is run now. Call submit_plan, once.\n"
 
 STEP = """\
 You do one step of a plan; other agents do the others, perhaps at this moment, in the same \

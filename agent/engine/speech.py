@@ -6,10 +6,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from agent.engine import prompt
+from agent.engine.chat import silent
 from agent.errors import PlanError, ToolError
 from agent.event import Action
+from agent.message import Message, Request
 from agent.plan import Plan, Step, checked, convert, near
-from agent.seams import Emit
+from agent.seams import Emit, Models
+from agent.stop import Stop
 from agent.tool import Context, Function, Outcome, Tool, plain, tool
 
 REFUSALS = 2  # how often a plan goes back to the model with its faults
@@ -267,11 +271,13 @@ def ask_user(inquire: Inquire, step: str = "") -> Tool:
     )
 
 
-def ask_oracle(answer: Callable[[str, Emit], str], emit: Emit) -> Tool:
-    """`answer` puts a question to another model, alone."""
+def ask_oracle(models: Models, stop: Stop, emit: Emit) -> Tool:
+    """The tool by which an agent asks the `oracle` model something, alone."""
 
     def function(context: Context, question: str) -> str:
-        return answer(question, emit)
+        message = Message(role="user", text=question)
+        request = Request(system=prompt.ORACLE, messages=(message,))
+        return models("oracle", stop, emit)(request, silent).message.text
 
     class Words(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         question: Annotated[

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from agent.engine import prompt
 from agent.engine.budget import Budget, within
-from agent.engine.chat import converse
+from agent.engine.chat import SHOWN, converse
 from agent.engine.guard import Gate, all_guarded, cut
 from agent.engine.speech import (
     Inquire,
@@ -42,10 +42,12 @@ from agent.event import (
     RevisionFailed,
     Status,
     StepFinished,
+    ToolFinished,
+    ToolStarted,
 )
 from agent.message import Message, Request, Usage
 from agent.plan import Plan, Step, checked, convert
-from agent.seams import Emit, Provider
+from agent.seams import Emit, Models
 from agent.state import Attempt, Job, Revise
 from agent.stop import TIME, Stop
 from agent.tool import Context, Tool
@@ -76,6 +78,7 @@ class Command(Protocol):
     def __call__(
         self,
         command: str,
+        /,
         *,
         cwd: Path,
         env: Mapping[str, str],
@@ -83,13 +86,6 @@ class Command(Protocol):
         timeout: float | None,
         args: tuple[str, ...],
     ) -> Ran: ...
-
-
-class Models(Protocol):
-    """The model of a name (`main`, `small`, `oracle`, PROVIDER/NAME), with patience and its calls
-    told to `emit`. Raises UsageError or SetupError for one that can't be had."""
-
-    def __call__(self, name: str, stop: Stop, emit: Emit) -> Provider: ...
 
 
 Fits = Callable[[Any, dict[str, Any]], str]
@@ -175,10 +171,10 @@ class Worker(Struct, frozen=True, kw_only=True):
         ran = self.shell(job, job.step.run, context, emit)
         if isinstance(ran, str):
             return failed(ran)
-        if ran.timed_out:
-            return failed(f"time ran out: {job.step.run}\n{tail(ran)}")
-        if ran.code:
-            return failed(tail(ran) or f"exit code {ran.code}")
+        if ran.timed_out or ran.code:
+            how = f"time ran out: {job.step.run}" if ran.timed_out else f"exit code {ran.code}"
+            error = "\n".join(filter(None, (both(ran), how)))
+            return StepFinished(status="failed", summary=ran.stdout, error=error)
         return StepFinished(status="done", summary=ran.stdout)
 
     def shell(self, job: Attempt, command: str, context: Context, emit: Emit) -> Ran | str:
@@ -193,6 +189,9 @@ class Worker(Struct, frozen=True, kw_only=True):
         values = self.values(job)
         words = [values[str(n)] for n in range(1, len(values) + 1) if str(n) in values]
         named = {key.replace("-", "_"): value for key, value in values.items() if not key.isdigit()}
+        id = f"{step.id}.{job.number}"
+        emit(ToolStarted(id=id, name="bash", input={"command": command}))
+        began = monotonic()
         ran = self.command(
             command,
             cwd=self.context.cwd,
@@ -200,6 +199,15 @@ class Worker(Struct, frozen=True, kw_only=True):
             stop=context.stop,
             timeout=step.timeout or COMMAND_SECONDS,
             args=tuple(words),
+        )
+        emit(
+            ToolFinished(
+                id=id,
+                name="bash",
+                ok=not ran.code and not ran.timed_out,
+                output=cut(both(ran), SHOWN),
+                seconds=round(monotonic() - began, 3),
+            )
         )
         context.stop.check()
         return ran
@@ -216,7 +224,11 @@ class Worker(Struct, frozen=True, kw_only=True):
     def agent(self, job: Attempt, context: Context, emit: Emit) -> StepFinished:
         step = job.step
         tools = all_guarded(self.tools, self.gate, emit, step)
-        extra = (report, ask_user(self.inquire, step.id), ask_oracle(self.oracle(context), emit))
+        extra = (
+            report,
+            ask_user(self.inquire, step.id),
+            ask_oracle(self.models, context.stop, emit),
+        )
         tools |= {tool.name: tool for tool in extra}
         provider = self.models(step.model or "main", context.stop, emit)
         own = Budget(step.max_tokens, step.max_cost_usd)
@@ -242,15 +254,6 @@ class Worker(Struct, frozen=True, kw_only=True):
         summary = said.summary if said.status != "blocked" else f"blocked: {said.summary}"
         return StepFinished(status=status, summary=summary, outputs=tuple(said.outputs or ()))
 
-    def oracle(self, context: Context) -> Callable[[str, Emit], str]:
-        def answer(question: str, emit: Emit) -> str:
-            provider = self.models("oracle", context.stop, emit)
-            message = Message(role="user", text=question)
-            reply = provider(Request(system=prompt.ORACLE, messages=(message,)), lambda piece: None)
-            return reply.message.text
-
-        return answer
-
     # -- what makes it done ------------------------------------------------------------------
 
     def checked(
@@ -270,7 +273,7 @@ class Worker(Struct, frozen=True, kw_only=True):
             if ran.timed_out or ran.code:
                 how = "time ran out" if ran.timed_out else f"exit code {ran.code}"
                 said = f"\n\nIts agent said: {done.summary}" if step.do else ""
-                return failed(f"its check failed ({how}): {step.verify}\n{tail(ran)}{said}")
+                return failed(f"its check failed ({how}): {step.verify}\n{both(ran)}{said}")
         return structs.replace(done, outputs=there)
 
     def outputs(self, step: Step, said: tuple[str, ...]) -> tuple[tuple[str, ...], list[str]]:
@@ -373,11 +376,10 @@ def worded(error: AgentError) -> str:
     return f"{error} ({error.hint})" if error.hint else str(error)
 
 
-def tail(ran: Ran) -> str:
-    """What a failed command printed, both streams."""
+def both(ran: Ran) -> str:
+    """What a command printed, stdout before stderr, cut to a bound."""
     parts = [ran.stdout.rstrip(), ran.stderr.rstrip()]
-    text = "\n".join(filter(None, parts))
-    return cut(text, INLINE // 2) + (f"\nexit code {ran.code}" if ran.code else "")
+    return cut("\n".join(filter(None, parts)), INLINE // 2)
 
 
 def variable(text: str) -> str:

@@ -70,17 +70,18 @@ def command(
     stop: Stop,
     timeout: float | None = None,
     limit: int = LIMIT,
+    args: tuple[str, ...] = (),
 ) -> Ran:
     """Run a command in a fresh bash and wait for its end, `timeout` seconds at most.
 
-    Each output is cut in the middle to about `limit` characters. Whatever the command has left
+    `args` are its $1, $2, …. Each output is cut in the middle to about `limit` characters. Whatever the command has left
     running is ended. One that can't be started has code 126 and says why on its stderr.
     """
     began = time.monotonic()
     outputs = Output(limit, plain=False), Output(limit, plain=False)
     if stop.is_set:
         return Ran(code=stop.why, stdout="", stderr="", seconds=0, stopped=True)
-    argv = [shell(env, cwd), "--norc", "--noprofile", "-c", text]
+    argv = [shell(env, cwd), "--norc", "--noprofile", "-c", text, "ts", *args]
     try:
         running = Running(
             argv, cwd=cwd, env={**env, **QUIET}, sinks=(outputs[0].feed, outputs[1].feed)

@@ -1,0 +1,585 @@
+"""Putting the parts together: the only module that knows them all.
+
+An `App` is one command under way: where it works, with what settings, model and tools, who is
+shown what happens and who is asked. It runs plans; `Chat` is a conversation in it.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import Any
+
+from msgspec import Struct, structs
+
+from agent.engine import prompt
+from agent.engine.budget import Budget, within
+from agent.engine.chat import converse
+from agent.engine.guard import Gate, all_guarded
+from agent.engine.pool import ExecutorPool
+from agent.engine.run import drive
+from agent.engine.speech import (
+    Inquire,
+    ask_oracle,
+    ask_user,
+    run_skill,
+    submit_plan,
+)
+from agent.engine.step import Worker
+from agent.errors import AgentError, PlanError, ToolError, UsageError
+from agent.event import (
+    Event,
+    ModelCalled,
+    Notice,
+    PermissionDecided,
+    PlanCreated,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    RunStatus,
+    Source,
+)
+from agent.message import Image, Message, Request, Usage
+from agent.plan import Plan, checked, expanded
+from agent.providers import prices, retry, services, watch
+from agent.seams import Ask, Emit, Provider, Question, Sink
+from agent.settings import Settings
+from agent.state import State
+from agent.stop import Stop
+from agent.store import log, planfile, project, sessions, settingsfile, workspace
+from agent.store import skills as skillfiles
+from agent.tool import Context, Outcome, Tool
+from agent.tools import command, files, notes, outline, search, shell, web
+from agent.version import __version__
+from agent.views.ask import nobody
+
+BUDGET, REFUSED = 4, 5  # exit codes
+OUTLINE = 6000  # characters of the outline of the code in the system prompt
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """How a command has ended, for its exit code and for JSON."""
+
+    code: int
+    answer: str
+    state: State | None = None  # None: no plan was run
+    run: str | None = None
+    error: AgentError | None = None
+
+
+class Tally:
+    """A sink that adds up what a command has used, in a chat and in its runs together."""
+
+    def __init__(self) -> None:
+        self.usage, self.calls = Usage(), 0
+        self.cost_usd: float | None = 0.0
+        self.denials: list[PermissionDecided] = []
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case ModelCalled(usage=usage, cost_usd=cost):
+                self.usage, self.calls = self.usage + usage, self.calls + 1
+                known = cost is not None and self.cost_usd is not None
+                self.cost_usd = (self.cost_usd or 0) + (cost or 0) if known else None
+            case PermissionDecided(decision="deny"):
+                self.denials.append(event)
+            case _:
+                pass
+
+    @property
+    def refused(self) -> bool:
+        """Whether something was needed that nobody could be asked about."""
+        return any(denial.by == "nobody" for denial in self.denials)
+
+
+class People(Struct, frozen=True, kw_only=True):
+    """Who can be asked, and whether there is anybody."""
+
+    ask: Ask
+    inquire: Inquire
+    there: bool = True
+
+
+def _unanswered(step: str, question: str) -> str:
+    raise ToolError(
+        "nobody can be asked now; decide as the goal suggests and say what you have assumed"
+    )
+
+
+NOBODY = People(ask=nobody, inquire=_unanswered, there=False)
+
+
+class App:
+    """The parts of one command, put together. `close` it."""
+
+    def __init__(
+        self,
+        cwd: Path,
+        loaded: settingsfile.Loaded,
+        *,
+        stop: Stop,
+        sinks: Sequence[Sink] = (),
+        people: People = NOBODY,
+        trusted: bool = False,
+    ) -> None:
+        self.cwd, self.loaded, self.people, self.trusted = cwd, loaded, people, trusted
+        self.settings: Settings = loaded.layered.settings
+        self.stop = stop
+        self.tally = Tally()
+        self.sinks: tuple[Sink, ...] = (*sinks, self.tally)
+        self.budget = Budget(
+            self.settings.max_tokens_total, self.settings.max_budget_usd, self.notice
+        )
+        self.gate = Gate(self.settings.permission_mode, self.settings.permissions, people.ask)
+        self.shown = log.Log(None, self.sinks)  # what happens outside of a run
+        self._providers: dict[str, Provider] = {}
+        self._gates: dict[str, retry.Gate] = {}  # by service: all its callers wait together
+        self._lock = Lock()
+
+    def close(self) -> None:
+        self.shown.close()
+
+    def notice(self, text: str) -> None:
+        self.shown(Notice(text=text))
+
+    # -- what is known of the project, read once ------------------------------------------------
+
+    @cached_property
+    def survey(self) -> project.Survey:
+        return project.survey(self.cwd, trusted=self.trusted)
+
+    @cached_property
+    def skills(self) -> skillfiles.Skills:
+        home = settingsfile.home()
+        found = skillfiles.load(builtin_skills(), home, self.cwd, trusted=self.trusted)
+        for text in (*found.faults, *found.notices):
+            self.notice(f"skill: {text}")
+        return found
+
+    @cached_property
+    def known(self) -> tuple[tuple[str, str], ...]:
+        """The sections of the system prompt about the project: the same bytes each time."""
+        code = outline.project_outline(self.context(), OUTLINE)
+        return (*self.survey.sections, ("outline", code))
+
+    def system(self, kind: str) -> str:
+        """The system prompt for a kind of request."""
+        extra = self.settings.append_system_prompt
+        return prompt.system(kind, self.known) + (f"\n{extra}\n" if extra else "")
+
+    # -- models ---------------------------------------------------------------------------------
+
+    @cached_property
+    def main_model(self) -> str:
+        """PROVIDER/NAME of the model in use. Raises SetupError where there is none."""
+        name = self.settings.model or services.choose(self.keys)
+        limited = self.settings.max_budget_usd is not None
+        if limited and prices.cost(Usage(), name, self.settings.prices) is None:
+            raise UsageError(
+                f"the price of {name} is not known, so --max-budget-usd can't be kept",
+                hint="say what it costs under `prices` in the settings, or use --max-tokens-total",
+            )
+        return name
+
+    @property
+    def keys(self) -> dict[str, services.Given]:
+        return {
+            name: services.Given(value=key.value, origin=key.origin)
+            for name, key in self.loaded.keys.items()
+        }
+
+    @property
+    def urls(self) -> dict[str, services.Given]:
+        found = {
+            row.name: self.loaded.url(row.name, row.url_variable)
+            for row in services.SERVICES.values()
+        }
+        return {
+            name: services.Given(value=url.value, origin=url.origin)
+            for name, url in found.items()
+            if url
+        }
+
+    @property
+    def model_in_use(self) -> str:
+        """The model's name if it has been decided, "" before."""
+        return str(self.__dict__.get("main_model", ""))
+
+    def warm(self) -> None:
+        """Do ahead what the first request needs. Raises AgentError as that would."""
+        services.warm(self._provider(self.main_model))
+        self.system("")
+
+    def named(self, name: str) -> str:
+        """PROVIDER/NAME of main, small, oracle or a model's own name."""
+        match name:
+            case "main":
+                return self.main_model
+            case "small":
+                return self.settings.small_model or services.small(self.main_model)
+            case "oracle":
+                return self.settings.oracle_model or self.main_model
+            case _:
+                return name
+
+    def models(self, name: str, stop: Stop, emit: Emit) -> Provider:
+        """The model of a name, patient, counted and told of."""
+        full = self.named(name)
+        raw = self._provider(full)
+        with self._lock:
+            gate = self._gates.setdefault(full.partition("/")[0], retry.Gate())
+
+        def tell(text: str) -> None:
+            emit(Notice(text=text))
+
+        watched = watch.stopping(raw, stop, self.settings.stream_idle)
+        counted = within(watch.metered(watched, emit, full, self.settings.prices), self.budget)
+        patient = retry.retrying(counted, stop.wait, tell, gate=gate)
+        return retry.whole(patient, tell=tell)
+
+    def _provider(self, name: str) -> Provider:
+        with self._lock:
+            if name not in self._providers:
+                self._providers[name] = services.build(
+                    name,
+                    self.keys,
+                    urls=self.urls,
+                    max_output_tokens=self.settings.max_output_tokens,
+                    thinking_tokens=self.settings.thinking_tokens,
+                    idle=self.settings.stream_idle,
+                    cwd=self.cwd,
+                )
+            return self._providers[name]
+
+    # -- tools ----------------------------------------------------------------------------------
+
+    def tools(self) -> dict[str, Tool]:
+        """What every agent is offered."""
+        given = (
+            files.read_file,
+            files.write_file,
+            files.edit_file,
+            files.multi_edit,
+            files.create_directory,
+            search.list_files,
+            search.grep_files,
+            outline.get_outline,
+            outline.find_symbol,
+            shell.bash,
+            shell.bash_output,
+            *web.web_tools({name: key.value for name, key in self.loaded.keys.items()}),
+            notes.save_memory,
+            notes.todo_write,
+        )
+        return {tool.name: tool for tool in given}
+
+    def context(self, place: Path | None = None) -> Context:
+        """The part of the world that this command's agents may touch."""
+        return Context(
+            cwd=self.cwd,
+            stop=self.stop,
+            roots=tuple(Path(each).resolve() for each in self.settings.add_dirs),
+            workspace=place,
+            env={**settingsfile.child_environment(), **self.survey.variables},
+            sees=True,
+        )
+
+    # -- runs -----------------------------------------------------------------------------------
+
+    def ready(self, plan: Plan) -> Plan:
+        """The plan with its skills filled in, checked. Raises PlanError, UsageError."""
+        return checked(expanded(checked(plan), lambda name: self.skills.find(name).plan))
+
+    def skill(self, skill: skillfiles.Skill, line: str) -> Ended:
+        """Run a skill with the words of a line."""
+        self.notice(f"skill {skill.name} ({skill.source})")
+        return self.run(self.ready(skillfiles.asked(skill, line)), "skill", vouched=skill.trusted)
+
+    def called(self, text: str) -> tuple[skillfiles.Skill, str] | None:
+        """The skill that a message starts, by `/name` or a phrase, and its words.
+
+        Raises UsageError for a `/name` that is none.
+        """
+        if self.settings.skills and (found := skillfiles.match(text, self.skills.all)):
+            return found
+        if slash := re.fullmatch(r"/(?:skill:)?([A-Za-z0-9_-]+)(?:\s+(.*))?", text, re.DOTALL):
+            return self.skills.find(slash[1]), slash[2] or ""
+        return None
+
+    def run(self, plan: Plan, source: Source, *, vouched: bool) -> Ended:
+        """Run a plan that is ready, in a log of its own, to its end.
+
+        `vouched`: its commands are the user's own word, and run without being asked about.
+        """
+        asks = any(step.do is not None for step in plan.steps)
+        model = self.main_model if asks else ""  # before anything is written: there may be none
+        place = workspace.begun(self.cwd)
+        with log.Log(place.log, self.sinks) as record:
+            state = State()
+            state.apply(
+                record(
+                    RunStarted(goal=plan.goal, cwd=str(self.cwd), model=model, version=__version__)
+                )
+            )
+            state.apply(record(PlanCreated(plan=plan, source=source)))
+            commands = commands_of(plan) if vouched else frozenset()
+            return self._drive(state, place, record, commands)
+
+    def resume(self, place: workspace.Run) -> Ended:
+        """Go on with a run from what its log tells."""
+        with log.Log(place.log, self.sinks) as record:
+            if record.before.notice:
+                self.notice(record.before.notice)
+            state = State.of(record.before.events)
+            if state.finished and state.finished.status == "done":
+                raise UsageError(f"run {place.id} is done; there is nothing to go on with")
+            if state.cwd and Path(state.cwd) != self.cwd:
+                self.notice(f"this run was begun in {state.cwd}")
+            place.workspace.mkdir(parents=True, exist_ok=True)
+            state.apply(record(RunResumed(attempt=state.resumed + 1)))
+            created = [one for one in record.before.events if isinstance(one, PlanCreated)]
+            own = [one for one in created if one.source == "file"]
+            return self._drive(
+                state, place, record, commands_of(own[0].plan) if own else frozenset()
+            )
+
+    def _drive(
+        self,
+        state: State,
+        place: workspace.Run,
+        record: Callable[[Event], Event],
+        vouched: frozenset[str],
+    ) -> Ended:
+        began = monotonic()
+        stop = self.stop.child()
+        work = self._worker(place, stop, vouched)
+        with ThreadPoolExecutor(self.settings.max_workers, "step") as threads:
+            pool = ExecutorPool(threads, self.settings.max_workers, work, stop)
+            try:
+                drive(state, pool, record)
+            except BaseException:
+                stop.set()  # so that the threads end before the error is told
+                raise
+        state.apply(
+            record(
+                RunFinished(
+                    status=status_of(state, stop),
+                    answer=state.answer,
+                    usage=state.usage,
+                    cost_usd=state.cost_usd,
+                    seconds=round(monotonic() - began, 3),
+                )
+            )
+        )
+        error = None
+        if stop.is_set and stop.words:
+            error = AgentError(stop.words, hint=f"`ts resume {place.id}` goes on with the run")
+        return Ended(
+            code=code_of(state, stop), answer=state.answer, state=state, run=place.id, error=error
+        )
+
+    def _worker(self, place: workspace.Run, stop: Stop, vouched: frozenset[str]) -> Worker:
+        home = place.workspace.resolve()
+        return Worker(
+            models=self.models,
+            tools=self.tools(),
+            gate=self.gate,
+            context=structs.replace(self.context(home), stop=stop),
+            command=command.command,
+            inquire=self.people.inquire,
+            fits=fits,
+            budget=self.budget,
+            system=self.system(prompt.STEP),
+            revise_system=prompt.REVISE,
+            workspace=home,
+            max_turns=self.settings.max_turns,
+            vouched=vouched,
+        )
+
+    # -- planning -------------------------------------------------------------------------------
+
+    def plan(self, task: str) -> Plan:
+        """The plan that the model makes for a task; nothing is run. Raises PlanError."""
+        made: list[Plan] = []
+
+        def take(plan: Plan) -> Outcome:
+            made.append(self.ready(plan))
+            return Outcome(text="noted", ends=True)
+
+        tool = submit_plan(take, self.notice)
+        context = self.context()
+        request = Request(
+            system=self.system(prompt.chat("only", ())),
+            messages=(Message(role="user", text=task),),
+            tools=(tool.spec,),
+            must=tool.name,
+        )
+        try:
+            converse(
+                request,
+                self.models("main", self.stop, self.shown),
+                {tool.name: tool},
+                context,
+                self.shown,
+                turns=3,
+            )
+        finally:
+            context.close()
+        if not made:
+            raise PlanError(["the model gave no plan that can run"])
+        return made[-1]
+
+
+class Chat:
+    """A conversation with the model, and the runs that it starts."""
+
+    def __init__(self, app: App, session: sessions.Session | None) -> None:
+        self.app, self.session = app, session
+        self.messages: tuple[Message, ...] = session.messages if session else ()
+        self._context = app.context()
+        self._runs: list[Ended] = []  # what this turn has run
+
+    def close(self) -> None:
+        self._context.close()
+        if self.session:
+            self.session.close()
+
+    def turn(self, text: str, images: tuple[Image, ...] = ()) -> Ended:
+        """Say something and let the model work until it answers, or its plan has run.
+
+        Raises AgentError; what was said until then is part of the conversation.
+        """
+        self._runs.clear()
+        self._keep(Message(role="user", text=text, images=images))
+        tools = self._tools()
+        emit = self.app.shown
+        request = Request(
+            system=self._system,
+            messages=self.messages,
+            tools=tuple(tool.spec for tool in tools.values()),
+            must="submit_plan" if self.app.settings.plan == "always" else "",
+        )
+        provider = watch.said(self.app.models("main", self.app.stop, emit), emit)
+        talk = converse(
+            request,
+            provider,
+            tools,
+            structs.replace(self._context, stop=self.app.stop),
+            emit,
+            turns=self.app.settings.max_turns,
+            keep=self._keep,
+        )
+        refused = REFUSED if self.app.tally.refused else 0
+        for ended in self._runs:
+            return structs.replace(ended, code=ended.code or refused)
+        return Ended(code=refused, answer=talk.reply.message.text)
+
+    def skill(self, skill: skillfiles.Skill, words: str, said: str) -> Ended:
+        """Run a skill that the user has called; what came of it is part of the conversation."""
+        self._keep(Message(role="user", text=said))
+        ended = self.app.skill(skill, words)
+        self._keep(Message(role="assistant", text=ended.answer or "(no text)"))
+        return ended
+
+    def _keep(self, message: Message) -> None:
+        self.messages = (*self.messages, message)
+        if self.session:
+            self.session.add(message, self.app.main_model)
+
+    @property
+    def _system(self) -> str:
+        app = self.app
+        return app.system(prompt.chat(app.settings.plan, self._offered))
+
+    @property
+    def _offered(self) -> list[tuple[str, str]]:
+        """Names and descriptions of the skills that the model may run."""
+        if not self.app.settings.skills:
+            return []
+        return [
+            (skill.name, skill.plan.description) for skill in self.app.skills.all if skill.offered
+        ]
+
+    def _tools(self) -> dict[str, Tool]:
+        app = self.app
+        tools = all_guarded(app.tools(), app.gate, app.shown)
+        extra = [ask_user(app.people.inquire), ask_oracle(app.models, app.stop, app.shown)]
+        if app.settings.plan != "never":
+            extra.append(submit_plan(self._submitted, app.notice))
+        if self._offered:
+            extra.append(run_skill(self._skill))
+        return tools | {tool.name: tool for tool in extra}
+
+    def _submitted(self, plan: Plan) -> Outcome:
+        app = self.app
+        plan = app.ready(plan)
+        if plan.plain and app.settings.plan != "always":
+            return Outcome(text=prompt.to_do(plan.steps))
+        if app.gate.mode == "plan":
+            return self._finished(Ended(code=0, answer=planfile.dump(plan)))
+        if app.people.there and app.gate.mode == "default":
+            self._confirm(plan)
+        return self._finished(app.run(plan, "model", vouched=False))
+
+    def _confirm(self, plan: Plan) -> None:
+        answer = self.app.people.ask(
+            Question(step="", tool="submit_plan", text=planfile.dump(plan), rule="submit_plan")
+        )
+        if answer.choice == "no":
+            raise ToolError(f"the user does not want this plan. {answer.words}".strip())
+
+    def _skill(self, name: str, arguments: str) -> Outcome:
+        try:
+            return self._finished(self.app.skill(self.app.skills.find(name), arguments))
+        except UsageError as error:
+            raise ToolError(f"{error}. {error.hint}") from error
+
+    def _finished(self, ended: Ended) -> Outcome:
+        self._runs.append(ended)
+        return Outcome(text=ended.answer or "(no text)", ends=True)
+
+
+def commands_of(plan: Plan) -> frozenset[str]:
+    """The commands that stand in a plan."""
+    return frozenset(
+        text for step in plan.steps for text in (step.run, step.verify) if text is not None
+    )
+
+
+def status_of(state: State, stop: Stop) -> RunStatus:
+    """How a run has ended."""
+    if stop.is_set and not (state.over and state.outcome == "done"):
+        return "over-budget" if stop.why == BUDGET else "interrupted"
+    return state.outcome
+
+
+def code_of(state: State, stop: Stop) -> int:
+    """The exit code of a run that has ended."""
+    if state.over and state.outcome == "done" and not state.refused:
+        return 0
+    if stop.is_set:
+        return stop.why
+    return REFUSED if state.refused else 1
+
+
+def fits(value: Any, schema: dict[str, Any]) -> str:
+    """Why a value does not fit a JSON schema; "" if it does."""
+    import jsonschema  # late: 100 ms, and few steps have a schema
+
+    try:
+        jsonschema.validate(value, schema)
+    except jsonschema.SchemaError as error:
+        return f"the schema itself is wrong: {error.message}"
+    except jsonschema.ValidationError as error:
+        where = "".join(f"[{part!r}]" for part in error.absolute_path)
+        return f"{error.message}" + (f" at {where}" if where else "")
+    return ""
+
+
+def builtin_skills() -> Path:
+    """Where the skills that come with the product are: in the wheel, or beside `agent/`."""
+    here = Path(__file__).parent
+    return here / "skills" if (here / "skills").is_dir() else here.parent / "skills"

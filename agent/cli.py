@@ -1,0 +1,232 @@
+"""`ts`: the command line. What was typed is read here, and each command is a function of it.
+
+Nothing heavy is loaded before it is needed: `ts --version` loads nothing but `sys`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from agent.version import __version__
+
+if TYPE_CHECKING:
+    import argparse
+
+COMMANDS = {
+    "plan": "make a plan for a task and print it as YAML; nothing is run",
+    "run": "run a plan file or a skill",
+    "runs": "list the runs of this directory",
+    "show": "tell the story of a run",
+    "resume": "go on with an unfinished run",
+    "skills": "list skills; `skills show NAME`, `check [FILE…]`, `new NAME`",
+    "sessions": "list the conversations of this directory",
+    "config": "show each setting and where it came from",
+    "demo": "watch a plan run on a small sample project; needs no model",
+}
+LATER = {
+    "undo": "taking a run's changes back",
+    "report": "the HTML report of a run",
+    "init": "writing an AGENTS.md",
+    "doctor": "checking the set-up",
+    "mcp": "MCP servers",
+    "completion": "completion for shells",
+}  # named by the contract, not built yet: refused, so that nobody believes they worked
+
+
+FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "what to do": [
+        ("-p --print", {"action": "store_true", "help": "do it, print the answer, exit"}),
+        (
+            "-c --continue",
+            {"dest": "go_on", "action": "store_true", "help": "go on with the newest chat"},
+        ),
+        (
+            "-r --resume",
+            {"nargs": "?", "const": "", "metavar": "ID", "help": "go on with a chat"},
+        ),
+        ("--fork-session", {"action": "store_true", "help": "with -c or -r: as a new chat"}),
+        ("-C --cwd", {"metavar": "DIR", "help": "work in this directory"}),
+        (
+            "--add-dir",
+            {"action": "append", "default": [], "metavar": "DIR", "help": "may be written too"},
+        ),
+        ("--plan", {"action": "store_true", "help": "plan, whatever the size of the task"}),
+        ("--no-plan", {"action": "store_true", "help": "don't plan"}),
+        ("--no-skills", {"action": "store_true", "help": "no phrase starts a skill"}),
+        ("--dry-run", {"action": "store_true", "help": "run: print the order, run nothing"}),
+        ("-o --output", {"metavar": "FILE", "help": "plan: write it to this file"}),
+    ],
+    "model": [
+        ("--model", {"metavar": "SERVICE/NAME", "help": "anthropic/…, openai/…, script/FILE"}),
+        ("--append-system-prompt", {"metavar": "TEXT", "help": "at the system prompt's end"}),
+        ("--private", {"action": "store_true", "help": "no network but a model on this machine"}),
+    ],
+    "limits": [
+        ("--max-workers", {"type": int, "metavar": "N", "help": "steps at once (4)"}),
+        ("--max-turns", {"type": int, "metavar": "N", "help": "model calls of a conversation"}),
+        ("--max-budget-usd", {"type": float, "metavar": "X", "help": "money for the whole"}),
+        ("--max-tokens-total", {"type": int, "metavar": "N", "help": "tokens for the whole"}),
+        ("--timeout", {"type": float, "metavar": "S", "help": "seconds for the whole"}),
+    ],
+    "output": [
+        (
+            "--output-format",
+            {"choices": ["text", "json", "stream-json"], "default": "text", "help": "with -p"},
+        ),
+        (
+            "--include-partial-messages",
+            {"action": "store_true", "help": "stream-json: text as it streams"},
+        ),
+        ("--json-schema", {"metavar": "FILE|JSON", "help": "the answer is JSON that fits"}),
+        ("--json", {"action": "store_true", "help": "show, runs, config: as JSON"}),
+        ("--mermaid", {"action": "store_true", "help": "show: the graph, for a README"}),
+        ("-v --verbose", {"action": "store_true", "help": "more about each step"}),
+        ("-q --quiet", {"action": "store_true", "help": "nothing on stderr but errors"}),
+    ],
+    "permissions": [
+        (
+            "-y --yes --dangerously-skip-permissions",
+            {
+                "action": "store_const",
+                "const": "auto",
+                "dest": "permission_mode",
+                "help": "permission mode auto",
+            },
+        ),
+        (
+            "--allowed-tools --allowedTools",
+            {
+                "action": "append",
+                "default": [],
+                "metavar": "RULES",
+                "help": "tool or tool(pattern): 'bash(npm test), edit_file(src/**)'",
+            },
+        ),
+        (
+            "--disallowed-tools --disallowedTools",
+            {"action": "append", "default": [], "metavar": "RULES", "help": "never"},
+        ),
+        ("--trust", {"action": "store_true", "help": "the project's settings and skills count"}),
+        ("--sandbox", {"choices": ["auto", "required", "off"], "help": "there is none yet"}),
+        ("--isolation", {"choices": ["shared", "worktree"], "help": "steps share the directory"}),
+        ("--executor", {"metavar": "threads", "help": "where steps run"}),
+        ("--settings", {"metavar": "FILE", "help": "settings on top of the files'"}),
+        ("--mcp-config", {"metavar": "FILE", "help": "MCP servers: not in this version"}),
+    ],
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Read the command line, do it, and return the exit code.
+
+    stdout gets the answer and nothing else. What we know can go wrong is told in one line, with
+    a hint; a fault of ours ends with exit 70, one line, and the place of its traceback.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words in (["--version"], ["-V"]):
+        print(f"ts {__version__}")
+        return 0
+    from agent.commands.front import front  # late: see above
+
+    return front(words, parsed)
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """What was typed, with `command` and `words`. Raises UsageError; ends the program for --help.
+
+    Flags may stand before or after the command; what stands behind `--` is text.
+    """
+    parser = _parser()
+    words = list(words)
+    cut = words.index("--") if "--" in words else len(words)
+    typed = parser.parse_intermixed_args(words[:cut])
+    typed.words += words[cut + 1 :]
+    first = typed.words[0] if typed.words and cut else ""
+    if first in COMMANDS or first in LATER:
+        typed.command, typed.words = first, typed.words[1:]
+    else:
+        typed.command = ""
+    _later(typed)
+    _out_of_place(typed)
+    return typed
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    from agent.errors import UsageError
+    from agent.settings import MODES
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            raise UsageError(message, hint="`ts --help` lists the flags")
+
+    top = Parser(
+        prog="ts",
+        usage="ts [FLAGS] [PROMPT]   or   ts [FLAGS] COMMAND [WORDS]",
+        description="A coding agent that plans: a graph of verified steps, run in parallel.",
+        epilog="commands:\n"
+        + "\n".join(f"  {name:10} {what}" for name, what in COMMANDS.items())
+        + "\n\nWithout a prompt, a chat. `/skill-name words` runs a skill. "
+        "Exit codes: 0 done, 1 failed or partly done, 2 usage, 3 no model,\n4 a budget ran out, "
+        "5 a permission was needed, 70 our fault, 75 the service failed, 124 --timeout, "
+        "130 interrupted.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    top.add_argument("words", nargs="*", metavar="PROMPT", help=argparse.SUPPRESS)
+    top.add_argument("-V", "--version", action="version", version=f"ts {__version__}")
+    for title, group in FLAGS.items():
+        section = top.add_argument_group(title)
+        for names, about in group:
+            section.add_argument(*names.split(), **about)
+    section = top.add_argument_group("permission mode")
+    section.add_argument(
+        "--permission-mode", choices=list(MODES), metavar="MODE", help=", ".join(MODES)
+    )
+    return top
+
+
+def _later(typed: argparse.Namespace) -> None:
+    """Refuse what asks for more than there is yet. Raises UsageError."""
+    from agent.errors import UsageError
+
+    if typed.command in LATER:
+        raise UsageError(f"`ts {typed.command}` ({LATER[typed.command]}) is not in this version")
+    asked: list[tuple[bool, str, str]] = [
+        (typed.sandbox == "required", "--sandbox required", "there is no sandbox in this version"),
+        (typed.isolation == "worktree", "--isolation worktree", "steps share the directory"),
+        (typed.executor not in (None, "threads"), f"--executor {typed.executor}", "only threads"),
+        (typed.private, "--private", "this version can't keep commands off the network"),
+        (typed.mcp_config is not None, "--mcp-config", "MCP servers come with a later version"),
+    ]
+    for wanted, flag, why in asked:
+        if wanted:
+            raise UsageError(f"{flag} can't be kept: {why}", hint="leave the flag out")
+
+
+def _out_of_place(typed: argparse.Namespace) -> None:
+    """Refuse flags that would do nothing. Raises UsageError."""
+    from agent.errors import UsageError
+
+    places: list[tuple[Any, str, tuple[str, ...]]] = [
+        (typed.dry_run, "--dry-run", ("run",)),
+        (typed.output, "-o", ("plan",)),
+        (typed.json, "--json", ("show", "runs", "skills", "sessions", "config")),
+        (typed.mermaid, "--mermaid", ("show",)),
+    ]
+    for given, flag, commands in places:
+        if given and typed.command not in commands:
+            raise UsageError(f"{flag} belongs to `ts {commands[0]}`")
+    if typed.plan and typed.no_plan:
+        raise UsageError("--plan and --no-plan can't both be meant")
+    if typed.fork_session and not typed.go_on and typed.resume is None:
+        raise UsageError("--fork-session needs -c or -r")
+
+
+Parse = Callable[[Sequence[str]], "argparse.Namespace"]
+
+if __name__ == "__main__":
+    raise SystemExit(main())

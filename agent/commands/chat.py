@@ -1,0 +1,235 @@
+"""The chat: what the user types is answered, line by line, until they leave."""
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Thread
+from types import FrameType
+
+from agent.app import App, Chat, Ended, People
+from agent.commands.front import directory, load, output, say_error
+from agent.commands.work import session_of
+from agent.errors import AgentError, UsageError
+from agent.event import Text
+from agent.plan import near
+from agent.settings import Mode
+from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop
+from agent.store import sessions, settingsfile
+from agent.version import __version__
+from agent.views.ask import TerminalAsk
+from agent.views.editor import Editor
+from agent.views.figures import counted, money, tokens
+from agent.views.lines import Level
+from agent.views.plain import safe
+from agent.views.terminal import Terminal
+
+LEAVE = {"exit", "quit", "/exit", "/quit", ":q"}
+CYCLE: tuple[Mode, ...] = ("default", "accept-edits", "plan")  # Shift+Tab; auto is by a flag alone
+
+
+def chat(typed: argparse.Namespace, prompt: str) -> int:
+    """Talk until the user leaves; the exit code is 0, or that of the signal that ended it."""
+    repl = Repl(typed)
+    try:
+        return repl.loop(prompt)
+    finally:
+        repl.close()
+
+
+class Repl:
+    """A chat at a terminal."""
+
+    def __init__(self, typed: argparse.Namespace) -> None:
+        cwd = directory(typed)
+        loaded = load(typed, cwd)
+        self.out = output(sys.stdout)
+        level: Level = "verbose" if typed.verbose else "normal"
+        self.terminal = Terminal(self.out, level, keys=sys.stdin)
+        self.stop = Stop()  # of the whole chat; each turn has a child
+        asks = TerminalAsk(self.out, sys.stdin, stop=self.stop, pause=self.terminal.paused)
+        self.app = App(
+            cwd,
+            loaded,
+            stop=self.stop,
+            sinks=(self.terminal,),
+            people=People(ask=asks, inquire=asks.inquire),
+            trusted=typed.trust,
+        )
+        self.session = session_of(typed, self.app)
+        self.talk = Chat(self.app, self.session)
+        home = settingsfile.home()
+        self.editor = Editor(
+            self.out,
+            sys.stdin,
+            home / ".local/state/tianshu/history",
+            commands=self.commands,
+            toolbar=self.status,
+            cycle=self.cycle,
+        )
+        for text in (*loaded.notices, *self.session.notices):
+            self.app.notice(text)
+
+    def close(self) -> None:
+        self.terminal.close()
+        self.talk.close()
+        self.app.close()
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def loop(self, prompt: str) -> int:
+        self.greet()
+        Thread(target=self.warm, daemon=True).start()
+        line = prompt
+        with signals(self) as ended:
+            while True:
+                if line.strip() and not self.answer(line):
+                    return 0
+                if code := ended():
+                    return code
+                try:
+                    line = self.editor.read()
+                except (EOFError, KeyboardInterrupt):
+                    return 0
+
+    def greet(self) -> None:
+        out = self.out
+        out.line(out.styled("bold", "天枢 Tianshu") + f" {__version__}  {safe(str(self.app.cwd))}")
+        out.line(out.styled("dim", "ask, /help for commands, Ctrl-D to leave"))
+        for message in self.talk.messages[-6:]:
+            if message.text:
+                mark = "› " if message.role == "user" else ""
+                out.line(mark + safe(message.text))
+
+    def warm(self) -> None:
+        """Read the project and load the model's library while the user types."""
+        try:
+            self.app.warm()
+        except AgentError:
+            return  # told when it is needed
+
+    def status(self) -> str:
+        tally = self.app.tally
+        parts = [self.app.settings.model or self.app.model_in_use, self.app.gate.mode]
+        if tally.calls:
+            parts += [f"{tokens(tally.usage.total)} tokens", money(tally.cost_usd)]
+        return " · ".join(filter(None, parts))
+
+    def cycle(self) -> None:
+        mode = self.app.gate.mode
+        place = CYCLE.index(mode) if mode in CYCLE else -1
+        self.app.gate.mode = CYCLE[(place + 1) % len(CYCLE)]
+
+    # -- answering ------------------------------------------------------------------------------
+
+    def answer(self, line: str) -> bool:
+        """Do what a line says; False to leave."""
+        text = line.strip()
+        if text.lower() in LEAVE:
+            return False
+        name, _, words = text.removeprefix("/").partition(" ")
+        try:
+            if text.startswith("//"):
+                self.turn(text[1:])
+            elif text.startswith("/") and name in self.own:
+                self.own[name][1](words)
+            elif called := self.app.called(text):
+                self.work(lambda: self.talk.skill(*called, said=text))
+            elif text.startswith("/") and "/" not in name:
+                names = [*self.own, *(skill.name for skill in self.app.skills.all)]
+                raise UsageError(f"there is no /{name}{near(name, names)}", hint="/help lists them")
+            else:
+                self.turn(text)
+        except AgentError as error:
+            say_error(error)
+        return True
+
+    def turn(self, text: str) -> None:
+        self.work(lambda: self.talk.turn(text))
+
+    def work(self, do: Callable[[], Ended]) -> None:
+        """Do something that Ctrl-C ends, and show it."""
+        self.app.stop = self.stop.child(self.app.settings.timeout)
+        with self.terminal.turn():
+            ended = do()
+        if ended.state is not None and ended.answer:
+            self.app.shown(Text(text=ended.answer))
+        if ended.error:
+            say_error(ended.error)
+
+    @property
+    def own(self) -> dict[str, tuple[str, Callable[[str], None]]]:
+        return {
+            "help": ("what can be typed here", self.help),
+            "clear": ("begin a new conversation; the old one is kept", self.clear),
+            "cost": ("what this chat has used", self.cost),
+            "mode": ("the permission mode: default, accept-edits, plan", self.mode),
+            "skills": ("the skills there are", self.skills),
+            "exit": ("leave", lambda words: None),
+        }
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        own = [(name, about) for name, (about, _) in self.own.items()]
+        return own + [(skill.name, skill.plan.description) for skill in self.app.skills.all]
+
+    def help(self, words: str) -> None:
+        for name, about in self.commands():
+            self.out.line(f"  /{name:18} {safe(about)}")
+        self.out.line(
+            "Enter sends; \\ Enter, Alt+Enter, Ctrl+J begin a line; Ctrl+R searches what was "
+            "typed;\nShift+Tab changes the mode; Ctrl-C stops the turn, or clears the line; "
+            "Ctrl-D leaves. // begins a message with a slash."
+        )
+
+    def clear(self, words: str) -> None:
+        self.talk.close()
+        self.session = sessions.new(self.app.cwd)
+        self.talk = Chat(self.app, self.session)
+        self.out.line("a new conversation")
+
+    def cost(self, words: str) -> None:
+        tally = self.app.tally
+        usage = tally.usage
+        self.out.line(
+            f"{counted(tally.calls, 'model call')}, {tokens(usage.input_tokens)} tokens in, "
+            f"{tokens(usage.cache_read_input_tokens)} from the cache, "
+            f"{tokens(usage.output_tokens)} out, {money(tally.cost_usd)}"
+        )
+
+    def mode(self, words: str) -> None:
+        if words and words not in CYCLE:
+            raise UsageError(f"there is no mode {words!r}", hint=", ".join(CYCLE))
+        for mode in CYCLE:
+            if mode == words:
+                self.app.gate.mode = mode
+        self.out.line(f"permission mode: {self.app.gate.mode}")
+
+    def skills(self, words: str) -> None:
+        for skill in self.app.skills.all:
+            self.out.line(f"  /{skill.name:18} {safe(skill.plan.description)}")
+
+
+@contextmanager
+def signals(repl: Repl) -> Iterator[Callable[[], int]]:
+    """Ctrl-C ends the turn under way and keeps the chat; the others end the chat."""
+    ended = 0
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if repl.app.stop is repl.stop or repl.app.stop.is_set:
+            raise KeyboardInterrupt
+        repl.app.stop.set(INTERRUPTED)
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        nonlocal ended
+        ended = codes[number]
+        repl.stop.set(ended)
+
+    codes: dict[int, int] = {signal.SIGTERM: TERMINATED, signal.SIGHUP: HUNG_UP}
+    before = {number: signal.signal(number, leave) for number in codes}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield lambda: ended
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,283 @@
+"""What all commands share: errors told, signals caught, output formats, the App opened."""
+
+import argparse
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from time import monotonic
+from types import FrameType
+from typing import Any, TextIO
+
+import msgspec
+
+from agent.app import App, Ended
+from agent.errors import AgentError, UsageError
+from agent.rule import listed
+from agent.seams import Sink
+from agent.settings import MODES
+from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop
+from agent.store import settingsfile
+from agent.views.jsonl import jsonl
+from agent.views.lines import Level
+from agent.views.plain import Output, safe
+from agent.views.result import result
+from agent.views.terminal import Terminal
+
+FAULT = 70  # exit code of a fault of ours
+REFUSED = 5
+
+PLACES = {
+    "": "work.talk",
+    "plan": "work.plan",
+    "run": "work.run",
+    "resume": "work.resume",
+    "runs": "look.runs",
+    "show": "look.show",
+    "skills": "look.skill_commands",
+    "sessions": "look.session_list",
+    "config": "look.config",
+    "demo": "demo.demo",
+}  # where each command stands; only that module is loaded
+
+
+Parse = Callable[[Sequence[str]], argparse.Namespace]
+
+
+def front(words: Sequence[str], parse: Parse) -> int:
+    """Do what was typed and return the exit code; whatever goes wrong is told here."""
+    began = monotonic()
+    form = _form(words)
+    try:
+        typed = parse(words)
+        place, _, name = PLACES[typed.command].partition(".")
+        command: Callable[[argparse.Namespace], int]
+        command = getattr(import_module(f"agent.commands.{place}"), name)
+        return command(typed)
+    except AgentError as error:
+        return told(error, form, began)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone: `ts … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:  # noqa: BLE001 - the outermost wall: a fault of ours, told in one line
+        return told(fault(), form, began)
+
+
+def _form(words: Sequence[str]) -> str:
+    """The output format, read before the line is: errors in the line are told in it as well."""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if word == "--output-format":
+            return after
+        if word.startswith("--output-format="):
+            return word.partition("=")[2]
+    return "text"
+
+
+class FaultError(AgentError):
+    """A fault of ours."""
+
+    code = "fault"
+    exit_code = FAULT
+
+
+def fault() -> FaultError:
+    """The traceback in a file that only the user can read, and the line that names it."""
+    kind, error, _ = sys.exc_info()
+    with NamedTemporaryFile(
+        "w", prefix="ts-fault-", suffix=".txt", delete=False, encoding="utf-8"
+    ) as file:
+        traceback.print_exc(file=file)
+    name = kind.__name__ if kind else "error"
+    return FaultError(f"a fault of ts itself: {name}: {error}", hint=f"details: {file.name}")
+
+
+def told(error: AgentError, form: str, began: float) -> int:
+    """Tell an error that ended the command before there was an answer."""
+    if form in {"json", "stream-json"}:
+        print_json(
+            result(
+                code=error.exit_code,
+                answer="",
+                duration_ms=int((monotonic() - began) * 1000),
+                error=error,
+            )
+        )
+    else:
+        say_error(error)
+    return error.exit_code
+
+
+def say_error(error: AgentError) -> None:
+    say(f"ts: {error}")
+    if error.hint:
+        say(f"    {error.hint}")
+
+
+def say(text: str) -> None:
+    """A line on stderr, with what a terminal must not get made visible."""
+    out = output(sys.stderr)
+    out.line(safe(text))
+
+
+def answer(text: str) -> None:
+    """A text on stdout."""
+    output(sys.stdout).answer(text)
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.flush()
+
+
+# -- the parts of a command ---------------------------------------------------------------------
+
+
+@contextmanager
+def signals(stop: Stop) -> Iterator[None]:
+    """The first signal sets the flag, so that all ends well; a second one ends the process."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if stop.is_set:
+            os._exit(codes[number])
+        stop.set(codes[number])
+
+    codes: dict[int, int] = {
+        signal.SIGINT: INTERRUPTED,
+        signal.SIGTERM: TERMINATED,
+        signal.SIGHUP: HUNG_UP,
+    }
+    before = {number: signal.signal(number, end) for number in codes}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def flags(typed: argparse.Namespace) -> dict[str, Any]:
+    """The settings that flags set, under their names in a settings file."""
+    given: dict[str, Any] = {
+        "model": typed.model,
+        "max_workers": typed.max_workers,
+        "max_turns": typed.max_turns,
+        "max_budget_usd": typed.max_budget_usd,
+        "max_tokens_total": typed.max_tokens_total,
+        "timeout": typed.timeout,
+        "append_system_prompt": typed.append_system_prompt,
+        "permission_mode": MODES[typed.permission_mode] if typed.permission_mode else None,
+        "plan": "always" if typed.plan else "never" if typed.no_plan else None,
+        "skills": False if typed.no_skills else None,
+        "add_dirs": tuple(str(Path(each).absolute()) for each in typed.add_dir) or None,
+    }
+    rules = {
+        "allow": [rule for text in typed.allowed_tools for rule in listed(text)],
+        "deny": [rule for text in typed.disallowed_tools for rule in listed(text)],
+    }
+    if any(rules.values()):
+        given["permissions"] = rules
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def directory(typed: argparse.Namespace) -> Path:
+    """Where to work, resolved. Raises UsageError."""
+    path = Path(typed.cwd or ".")
+    if not path.is_dir():
+        raise UsageError(f"-C {typed.cwd}: there is no such directory")
+    return path.resolve()
+
+
+class Screen:
+    """What a headless command shows: progress on stderr, the answer or JSON on stdout."""
+
+    def __init__(self, typed: argparse.Namespace) -> None:
+        self.typed, self.began = typed, monotonic()
+        self.sinks: list[Sink] = []
+        self._terminal: Terminal | None = None
+        if typed.output_format == "stream-json":
+            self.sinks.append(jsonl(sys.stdout.buffer, partial=typed.include_partial_messages))
+        elif not typed.quiet:
+            level: Level = "verbose" if typed.verbose else "normal"
+            self._terminal = Terminal(output(sys.stderr), level, prose=False)
+            self.sinks.append(self._terminal)
+
+    def close(self) -> None:
+        if self._terminal:
+            self._terminal.close()
+
+    def finish(self, app: App, ended: Ended, session: str | None = None) -> int:
+        """Show how it has ended; the exit code."""
+        self.close()
+        form = self.typed.output_format
+        if form == "text":
+            if ended.answer:
+                answer(ended.answer)
+            if ended.error:
+                say_error(ended.error)
+            if ended.code == REFUSED:
+                say_error(refusal(app))
+            return ended.code
+        error = ended.error
+        tally = app.tally
+        print_json(
+            result(
+                code=ended.code,
+                answer=ended.answer,
+                state=ended.state,
+                run_id=ended.run,
+                session_id=session,
+                num_turns=tally.calls,
+                duration_ms=int((monotonic() - self.began) * 1000),
+                usage=tally.usage,
+                cost_usd=tally.cost_usd,
+                denials=tally.denials,
+                error=error,
+            )
+        )
+        return ended.code
+
+
+def output(stream: TextIO | None) -> Output:
+    return Output(stream, settingsfile.environment())
+
+
+def refusal(app: App) -> AgentError:
+    """What was needed and nobody could be asked about, and the flag that would allow it."""
+    denial = next(each for each in app.tally.denials if each.by == "nobody")
+    what = denial.input.get("command") or denial.input.get("path") or ""
+    others = len({each.rule for each in app.tally.denials}) - 1
+    more = f", and {others} more" if others else ""
+    return AgentError(
+        f"not allowed: {denial.tool} {what}{more}; there is nobody to ask",
+        hint=f"--permission-mode accept-edits lets files be edited, --permission-mode auto lets "
+        f"all be done, --allowed-tools '{denial.rule}' this",
+    )
+
+
+@contextmanager
+def opened(
+    typed: argparse.Namespace, sinks: Sequence[Sink] = (), cwd: Path | None = None
+) -> Iterator[App]:
+    """The App of a headless command, with its settings read and signals caught."""
+    cwd = cwd or directory(typed)
+    loaded = load(typed, cwd)
+    stop = Stop(seconds=loaded.layered.settings.timeout)
+    app = App(cwd, loaded, stop=stop, sinks=sinks, trusted=typed.trust)
+    with signals(stop):
+        try:
+            for text in loaded.notices:
+                app.notice(text)
+            yield app
+        finally:
+            app.close()
+
+
+def load(typed: argparse.Namespace, cwd: Path) -> settingsfile.Loaded:
+    extra = Path(typed.settings) if typed.settings else None
+    return settingsfile.load(cwd, flags=flags(typed), extra=extra, trusted=typed.trust)

@@ -1,0 +1,187 @@
+"""The commands that show what there is: runs, skills, conversations, settings."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.app import App
+from agent.commands.front import answer, directory, load, opened, output, print_json, say
+from agent.errors import PlanError, UsageError
+from agent.plan import NAME, Plan, near
+from agent.state import State
+from agent.store import log, planfile, sessions, skills, workspace
+from agent.views import graph
+from agent.views import show as view
+from agent.views.figures import age, counted
+from agent.views.lines import Level
+from agent.views.plain import cut, one_line, safe
+
+
+def runs(typed: argparse.Namespace) -> int:
+    """`ts runs`"""
+    listed_runs = [
+        view.Listed(run=place.id, state=State.of(log.recorded(place.log).events))
+        for place in workspace.runs(directory(typed))
+    ]
+    if typed.json or typed.output_format != "text":
+        for one in listed_runs:
+            print_json({"run": one.run, "goal": one.state.goal, **ending(one.state)})
+        return 0
+    out = output(sys.stdout)
+    for line in view.runs(listed_runs, datetime.now(UTC), out.width, styled=out.styled):
+        out.line(line)
+    return 0
+
+
+def ending(state: State) -> dict[str, Any]:
+    """How a run stands, for a script."""
+    return {
+        "status": state.finished.status if state.finished else "unfinished",
+        "began": state.began,
+        "cost_usd": state.cost_usd,
+        "steps": {step.id: state.standing(step.id) for step in state.listed},
+    }
+
+
+def show(typed: argparse.Namespace) -> int:
+    """`ts show [RUN]`"""
+    place = workspace.find(directory(typed), typed.words[0] if typed.words else "")
+    record = log.recorded(place.log)
+    if record.notice:
+        say(f"ts: {record.notice}")
+    out = output(sys.stdout)
+    if typed.mermaid:
+        state = State.of(record.events)
+        out.answer(graph.mermaid(Plan(goal=state.goal, steps=tuple(state.listed)), state))
+    elif typed.json or typed.output_format != "text":
+        print_json(view.summary(record.events))
+    else:
+        level: Level = "verbose" if typed.verbose else "normal"
+        for line in view.story(record.events, out.width, styled=out.styled, level=level):
+            out.line(line)
+    return 0
+
+
+def skill_commands(typed: argparse.Namespace) -> int:
+    """`ts skills [list|show NAME|check [FILE…]|new NAME]`"""
+    what, *words = typed.words or ["list"]
+    doing = {"list": list_skills, "show": show_skill, "check": check_skills, "new": new_skill}
+    if what not in doing:
+        raise UsageError(f"ts skills {what}{near(what, list(doing))}", hint=", ".join(doing))
+    with opened(typed) as app:
+        return doing[what](app, words)
+
+
+def list_skills(app: App, words: Sequence[str]) -> int:
+    out = output(sys.stdout)
+    for skill in app.skills.all:
+        note = "" if skill.trusted else " (not trusted: its commands ask)"
+        line = f"{skill.name:18} {skill.source:8} {skill.plan.description}{note}"
+        out.line(cut(safe(line), max(out.width, 40)) if out.tty else safe(line))
+    tell_faults(app)
+    return 0
+
+
+def tell_faults(app: App) -> None:
+    for text in (*app.skills.faults, *app.skills.notices):
+        say(f"ts: {text}")
+
+
+def show_skill(app: App, words: Sequence[str]) -> int:
+    if not words:
+        raise UsageError("which skill?", hint="ts skills show NAME")
+    skill = app.skills.find(words[0])
+    answer(f"# {skill.path}\n{planfile.dump(skill.plan)}")
+    return 0
+
+
+def check_skills(app: App, words: Sequence[str]) -> int:
+    """Say of each file whether it is a skill that can run; 2 if one is not."""
+    bad = list(app.skills.faults) if not words else []
+    for word in words:
+        try:
+            app.ready(skills.load_file(Path(word)).plan)
+            answer(f"{word}: good")
+        except UsageError as error:
+            bad += error.faults if isinstance(error, PlanError) else [str(error)]
+    if not words:
+        for skill in app.skills.all:
+            try:
+                app.ready(skill.plan)
+            except UsageError as error:
+                bad.append(f"{skill.path}: {error}")
+        answer(f"{len(app.skills.all)} skills can run")
+    for text in bad:
+        say(f"ts: {text}")
+    return 2 if bad else 0
+
+
+NEW_SKILL = """\
+name: {name}
+description: Say here what it does, in one line; models choose by it.
+arguments: [what]
+match:
+  - a phrase that starts it
+goal: What is true when it is done. $ARGUMENTS
+steps:
+  - id: look
+    run: git status --short
+    writes: []
+  - id: work
+    needs: [look]
+    do: What an agent is to do with $ARGUMENTS.
+    verify: "true"
+"""
+
+
+def new_skill(app: App, words: Sequence[str]) -> int:
+    if len(words) != 1 or not NAME.fullmatch(words[0].replace("_", "-")):
+        raise UsageError("a skill's name is made of a-z, 0-9 and `-`", hint="ts skills new NAME")
+    name = words[0].replace("_", "-")
+    path = workspace.prepared(app.cwd, "skills") / f"{name}.yaml"
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(NEW_SKILL.format(name=name))
+    except FileExistsError:
+        raise UsageError(f"{path} exists") from None
+    answer(f"{path}: write it, then `ts skills check {path}` and `ts run {name}`")
+    return 0
+
+
+def session_list(typed: argparse.Namespace) -> int:
+    """`ts sessions`"""
+    found = sessions.listed(directory(typed))
+    out = output(sys.stdout)
+    for one in found:
+        if typed.json or typed.output_format != "text":
+            print_json(msgspec.to_builtins(one))
+        else:
+            words = one_line(one.words, max(out.width - 40, 20))
+            out.line(f"{one.id}  {age(one.age):>4}  {counted(one.count, 'message'):>13}  {words}")
+    return 0
+
+
+def config(typed: argparse.Namespace) -> int:
+    """`ts config`: each value and where it came from; keys without their values."""
+    cwd = directory(typed)
+    loaded = load(typed, cwd)
+    settings = msgspec.to_builtins(loaded.layered.settings)
+    origins = loaded.layered.origins
+    rows = [(name, value, origins.get(name, "default")) for name, value in settings.items()]
+    rows += [(name, "set", key.origin) for name, key in loaded.keys.items()]
+    rows += [(name, url.value, url.origin) for name, url in loaded.urls.items()]
+    if typed.json or typed.output_format != "text":
+        print_json({name: {"value": value, "origin": origin} for name, value, origin in rows})
+        return 0
+    out = output(sys.stdout)
+    for name, value, origin in rows:
+        shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        out.line(safe(f"{name:22} {shown:30} {origin}"))
+    for text in loaded.notices:
+        say(f"ts: {text}")
+    return 0

@@ -1,0 +1,186 @@
+"""The commands that do work: a chat, a prompt, a plan, a run."""
+
+import argparse
+import os
+import select
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from agent.app import App, Chat, Ended, fits
+from agent.commands.front import Screen, answer, opened, print_json, say
+from agent.engine.step import unfenced
+from agent.errors import AgentError, UsageError
+from agent.event import RunFinished, Source
+from agent.plan import with_arguments
+from agent.store import log, planfile, sessions, workspace
+
+FIRST_BYTE, NEXT_BYTES = 5.0, 60.0  # seconds that piped input is waited for, beside a prompt
+MOST_INPUT = 10_000_000  # bytes of piped input
+
+
+def talk(typed: argparse.Namespace) -> int:
+    """`ts`, `ts PROMPT`, `ts -p PROMPT`."""
+    prompt = " ".join(typed.words)
+    if typed.print or not (sys.stdin and sys.stdin.isatty()):
+        return headless(typed, prompt)
+    from agent.commands.chat import chat  # late: the line editor is for chats alone
+
+    return chat(typed, prompt)
+
+
+def headless(typed: argparse.Namespace, prompt: str) -> int:
+    extra = piped(prompt)
+    text = "\n\n".join(part for part in (prompt, extra.strip("\n")) if part.strip())
+    if not text:
+        raise UsageError("there is no prompt", hint="ts -p 'what to do', or pipe one in")
+    schema = _schema(typed)
+    screen = Screen(typed)
+    with opened(typed, screen.sinks) as app:
+        session: sessions.Session | None = None
+        try:
+            if called := app.called(text):
+                return screen.finish(app, app.skill(*called))
+            session = session_of(typed, app)
+            chat = Chat(app, session)
+            try:
+                ended = chat.turn(text)
+                if schema and (why := _misfit(ended.answer, schema)):
+                    ended = chat.turn(
+                        f"That answer does not fit: {why}. Answer with the JSON alone."
+                    )
+                    if why := _misfit(ended.answer, schema):
+                        error = AgentError(f"the answer does not fit the schema: {why}")
+                        ended = structs.replace(ended, code=ended.code or 1, error=error)
+            finally:
+                chat.close()
+        except AgentError as error:
+            ended = Ended(code=error.exit_code, answer="", error=error)
+        return screen.finish(app, ended, session.id if session else None)
+
+
+def session_of(typed: argparse.Namespace, app: App) -> sessions.Session:
+    """The conversation that was asked for: a new one, the newest, or one by its id."""
+    if typed.resume:
+        return sessions.load(app.cwd, typed.resume, fork=typed.fork_session)
+    if typed.go_on or typed.resume == "":
+        return sessions.newest(app.cwd, fork=typed.fork_session)
+    return sessions.new(app.cwd)
+
+
+def _schema(typed: argparse.Namespace) -> dict[str, Any] | None:
+    """The schema of --json-schema; the model is told it as well. Raises UsageError."""
+    if not typed.json_schema:
+        return None
+    text = typed.json_schema
+    try:
+        if not text.lstrip().startswith("{"):
+            text = Path(text).read_text(encoding="utf-8")
+        schema = msgspec.json.decode(text, type=dict[str, Any])
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--json-schema: {error}") from error
+    told = f"Your final answer has to be JSON alone, fitting this schema: {text}"
+    typed.append_system_prompt = "\n".join(filter(None, (typed.append_system_prompt, told)))
+    return schema
+
+
+def _misfit(answer: str, schema: dict[str, Any]) -> str:
+    try:
+        return fits(msgspec.json.decode(unfenced(answer)), schema)
+    except msgspec.DecodeError as error:
+        return f"it is no JSON: {error}"
+
+
+def plan(typed: argparse.Namespace) -> int:
+    """`ts plan TASK`: print a plan, run nothing."""
+    task = " ".join(typed.words)
+    extra = piped(task)
+    task = "\n\n".join(part for part in (task, extra.strip("\n")) if part.strip())
+    if not task:
+        raise UsageError("there is no task", hint="ts plan 'what to do'")
+    screen = Screen(typed)
+    with opened(typed, screen.sinks) as app:
+        made = app.plan(task)
+        screen.close()
+    text = planfile.dump(made)
+    if typed.output:
+        try:
+            Path(typed.output).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"-o {typed.output}: {error.strerror}") from error
+    elif typed.output_format == "text":
+        answer(text)
+    else:
+        print_json({"type": "plan", "plan": msgspec.to_builtins(made)})
+    return 0
+
+
+def run(typed: argparse.Namespace) -> int:
+    """`ts run FILE|SKILL [WORDS]`."""
+    if not typed.words:
+        raise UsageError("what is to be run?", hint="ts run plan.yaml, or ts run SKILL")
+    what, *words = typed.words
+    screen = Screen(typed)
+    with opened(typed, screen.sinks) as app:
+        source: Source
+        if is_path(what):
+            made, source, vouched = planfile.load(Path(what)), "file", True
+        else:
+            skill = app.skills.find(what)
+            made, source, vouched = skill.plan, "skill", skill.trusted
+        made = app.ready(with_arguments(made, words))
+        if typed.dry_run:
+            from agent.views.graph import dry_run
+
+            screen.close()
+            answer(dry_run(made, app.settings.max_workers))
+            return 0
+        return screen.finish(app, app.run(made, source, vouched=vouched))
+
+
+def is_path(text: str) -> bool:
+    """Whether `ts run` takes a word for a file (the contract, 2)."""
+    return "/" in text or text.endswith((".yaml", ".yml")) or Path(text).exists()
+
+
+def resume(typed: argparse.Namespace) -> int:
+    """`ts resume [RUN]`: go on with a run, the newest unfinished one if none is named."""
+    screen = Screen(typed)
+    with opened(typed, screen.sinks) as app:
+        place = workspace.find(app.cwd, typed.words[0]) if typed.words else unfinished(app.cwd)
+        return screen.finish(app, app.resume(place))
+
+
+def unfinished(cwd: Path) -> workspace.Run:
+    """The newest run that did not come to its end. Raises UsageError."""
+    for place in workspace.runs(cwd):
+        _, last = log.ends(place.log)
+        if not (isinstance(last, RunFinished) and last.status in {"done", "partial", "failed"}):
+            return place
+    raise UsageError("there is no unfinished run in this directory", hint="`ts runs` lists them")
+
+
+def piped(prompt: str) -> str:
+    """What was piped in, for the end of a prompt; waited for, with a prompt, for a while only."""
+    stdin = sys.stdin
+    if stdin is None or stdin.closed or stdin.isatty():
+        return ""
+    data = bytearray()
+    limit = FIRST_BYTE if prompt else None
+    try:
+        number = stdin.fileno()
+        while len(data) < MOST_INPUT:
+            if not select.select([number], [], [], limit)[0]:
+                say(f"ts: nothing came through the pipe for {limit:g} s; going on without it")
+                break
+            piece = os.read(number, 65536)
+            if not piece:
+                break
+            data += piece
+            limit = NEXT_BYTES if prompt else None
+    except (OSError, ValueError):
+        return ""  # stdin is closed
+    return data.decode("utf-8", "replace")
