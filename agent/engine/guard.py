@@ -66,7 +66,7 @@ class Gate:
             else:
                 why = "the user said no" + (f": {answer.words}" if answer.words else "")
         emit(PermissionDecided(tool=name, rule=verdict.rule, decision="deny", by=by, input=input))
-        raise ToolError(f"not allowed: {why}. Don't try to get round it.")
+        raise ToolError(f"not allowed: {why}")
 
     def _put(
         self, name: str, input: dict[str, Any], emit: Emit, step: str, verdict: Verdict
@@ -104,7 +104,10 @@ def guarded(tool: Tool, gate: Gate, emit: Emit, step: Step | None = None) -> Too
     """The same tool, used only where `gate` lets it, and with its text cut to a bound."""
 
     def function(context: Context, **input: Any) -> Outcome:
-        gate.let(tool.name, tool.writes, plain(input), emit, step)
+        try:
+            gate.let(tool.name, tool.writes, plain(input), emit, step)
+        except ToolError as error:
+            raise ToolError(f"{error}. Don't try to get round it.") from error
         done = tool.function(context, **input)
         outcome = done if isinstance(done, Outcome) else Outcome(text=done)
         return structs.replace(outcome, text=cut(outcome.text, MOST))

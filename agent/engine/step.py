@@ -153,7 +153,8 @@ class Worker(Struct, frozen=True, kw_only=True):
     def attempt(self, job: Attempt, emit: Emit) -> StepFinished:
         step = job.step
         seconds = step.timeout or (AGENT_SECONDS if step.run is None else COMMAND_SECONDS)
-        context = self.context.fresh(self.context.stop.child(seconds))
+        env = {**self.context.env, **self.variables(job)}
+        context = self.context.fresh(self.context.stop.child(seconds), env=env)
         try:
             done = self.run(job, context, emit) if step.run else self.agent(job, context, emit)
             if done.status == "done":
@@ -186,16 +187,15 @@ class Worker(Struct, frozen=True, kw_only=True):
             )
         except ToolError as error:
             return f"{command}\n{error}"
-        values = self.values(job)
-        words = [values[str(n)] for n in range(1, len(values) + 1) if str(n) in values]
-        named = {key.replace("-", "_"): value for key, value in values.items() if not key.isdigit()}
+        given = step.given
+        words = [variable(given[str(n)]) for n in range(1, len(given) + 1) if str(n) in given]
         id = f"{step.id}.{job.number}"
         emit(ToolStarted(id=id, name="bash", input={"command": command}))
         began = monotonic()
         ran = self.command(
             command,
             cwd=self.context.cwd,
-            env={**self.context.env, **named},
+            env=context.env,
             stop=context.stop,
             timeout=step.timeout or COMMAND_SECONDS,
             args=tuple(words),
@@ -220,6 +220,11 @@ class Worker(Struct, frozen=True, kw_only=True):
             values[f"TS_STEP_{name}"] = told.text
             values[f"TS_OUTPUTS_{name}"] = "\n".join(told.outputs)
         return {key: variable(value) for key, value in values.items()}
+
+    def variables(self, job: Attempt) -> dict[str, str]:
+        """The same for shells, where a name has no `-`, and $1, $2, … are arguments."""
+        values = self.values(job)
+        return {key.replace("-", "_"): value for key, value in values.items() if not key.isdigit()}
 
     def agent(self, job: Attempt, context: Context, emit: Emit) -> StepFinished:
         step = job.step
