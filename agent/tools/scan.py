@@ -80,16 +80,17 @@ def read(name: str) -> bytes | None:
         file = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:  # gone, or not ours to read
         return None
-    with os.fdopen(file, "rb") as source:
+    try:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             return None
         if status.st_size > BYTES:
             raise ValueError(name)
-        try:
-            data = source.read(BYTES)
-        except OSError:
-            return None
+        data = os.read(file, BYTES)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
     for mark, coding in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
         if data.startswith(mark):
             data = data[2:].decode(coding, "replace").encode()
