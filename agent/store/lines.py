@@ -11,12 +11,15 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from agent.errors import UsageError
 from agent.store.disk import contents, failed, opened, private, regular
+
+T = TypeVar("T", bound=Struct)
 
 LONGEST = 64 * 1024 * 1024  # bytes of a line; a reader takes no more of it
 _sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)  # macOS has only fsync
@@ -156,3 +159,20 @@ def _after_last_end(fd: int, size: int) -> int:
             return start + found + 1
         end = start
     return 0
+
+
+def encodable(value: T) -> T:
+    """The same value with what UTF-8 can't hold replaced: halves of characters, raw bytes."""
+
+    def sound(each: Any) -> Any:
+        match each:
+            case str():
+                return each.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            case dict():
+                return {sound(key): sound(inner) for key, inner in each.items()}
+            case list() | tuple():
+                return [sound(inner) for inner in each]
+            case _:
+                return each
+
+    return msgspec.convert(sound(msgspec.to_builtins(value)), type(value))

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 from msgspec import Struct, structs
@@ -32,7 +32,7 @@ from agent.event import (
 )
 from agent.seams import Sink
 from agent.store.disk import failed, opened
-from agent.store.lines import Lines, lines
+from agent.store.lines import Lines, encodable, lines
 
 BOUNDARIES = (
     RunStarted,
@@ -106,7 +106,7 @@ class Log:
         try:
             line = encode(event)
         except UnicodeEncodeError:
-            event = _encodable(event)
+            event = encodable(event)
             line = encode(event)
         if kept and self._file:
             self._file.add(sealed(line), sync=isinstance(event, BOUNDARIES))
@@ -226,20 +226,3 @@ def _is_whole(line: bytes) -> bool:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _encodable(event: Event) -> Event:
-    """The same event with what UTF-8 can't hold replaced: halves of characters, raw bytes."""
-
-    def sound(value: Any) -> Any:
-        match value:
-            case str():
-                return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-            case dict():
-                return {sound(key): sound(each) for key, each in value.items()}
-            case list() | tuple():
-                return [sound(each) for each in value]
-            case _:
-                return value
-
-    return msgspec.convert(sound(msgspec.to_builtins(event)), type(event))

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from agent.event import Event, StepFinished, StepStarted, Text, ToolStarted
+from agent.message import Call, Message, Result
 from agent.plan import Permissions, Plan, Shape, Step, faults
 from agent.store.log import Log, recorded
 from agent.store.planfile import dump, parsed
+from agent.store.sessions import repaired
 
 texts = st.text(max_size=40) | st.sampled_from(["null", "yes", "1", "- a", "a: b", "a\n\n b\n "])
 ids = st.text(string.ascii_letters + string.digits + "_.-", min_size=1, max_size=6)
@@ -151,3 +153,37 @@ def test_a_bit_that_turns_over_is_seen(kept: list[Event], data: st.DataObject) -
             assert record.faults or record.torn or record.seq < len(before)
         else:  # the bit was in the last line's end
             assert place == len(raw) - 1
+
+
+names = st.sampled_from(["1", "2", "3"])
+calls = st.builds(Call, id=names, name=st.just("bash"))
+answers = st.builds(Result, call=names, text=texts)
+messages = st.one_of(
+    st.builds(
+        Message,
+        role=st.just("user"),
+        text=texts,
+        results=st.lists(answers, max_size=3).map(tuple),
+    ),
+    st.builds(
+        Message,
+        role=st.just("assistant"),
+        text=texts,
+        calls=st.lists(calls, max_size=3, unique_by=lambda call: call.id).map(tuple),
+    ),
+)
+
+
+@given(st.lists(messages, max_size=8))
+def test_whatever_was_cut_each_call_has_its_result_right_behind_it(said: list[Message]) -> None:
+    mended = repaired(said)
+    assert repaired(mended) == mended
+    asked: tuple[str, ...] = ()
+    for message in mended:
+        assert tuple(result.call for result in message.results) == asked
+        asked = tuple(call.id for call in message.calls)
+    assert not asked
+    assert [one for one in mended if one.role == "assistant"] == [
+        one for one in said if one.role == "assistant"
+    ]
+    assert "".join(one.text for one in mended) == "".join(one.text for one in said)
