@@ -149,7 +149,15 @@ class App:
 
     @cached_property
     def survey(self) -> project.Survey:
-        return project.survey(self.cwd, trusted=self.trusted)
+        found = project.survey(self.cwd, self.environment)
+        for text in found.notices:
+            self.notice(text)
+        return found
+
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        """Of commands, without what is known of the project."""
+        return settingsfile.child_environment()
 
     @cached_property
     def skills(self) -> skillfiles.Skills:
@@ -283,9 +291,15 @@ class App:
             stop=self.stop,
             roots=tuple(Path(each).resolve() for each in self.settings.add_dirs),
             workspace=place,
-            env={**settingsfile.child_environment(), **self.survey.variables},
+            env={**self.environment, **self._own_commands},
             sees=True,
         )
+
+    @property
+    def _own_commands(self) -> dict[str, str]:
+        """The commands that the project shows, for skills: TS_TEST, TS_LINT, TS_FORMAT, TS_TYPES."""
+        own = self.survey.commands
+        return {f"TS_{name.upper()}": getattr(own, name) for name in own.__struct_fields__}
 
     # -- runs -----------------------------------------------------------------------------------
 

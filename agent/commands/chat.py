@@ -9,8 +9,7 @@ from threading import Thread
 from types import FrameType
 
 from agent.app import App, Chat, Ended, People
-from agent.commands.front import directory, load, output, say_error
-from agent.commands.work import session_of
+from agent.commands.front import directory, load, output, say_error, session_of
 from agent.errors import AgentError, UsageError
 from agent.event import Text
 from agent.plan import near

@@ -22,7 +22,7 @@ from agent.rule import listed
 from agent.seams import Sink
 from agent.settings import MODES
 from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop
-from agent.store import settingsfile
+from agent.store import sessions, settingsfile
 from agent.views.jsonl import jsonl
 from agent.views.lines import Level
 from agent.views.plain import Output, safe
@@ -281,3 +281,12 @@ def opened(
 def load(typed: argparse.Namespace, cwd: Path) -> settingsfile.Loaded:
     extra = Path(typed.settings) if typed.settings else None
     return settingsfile.load(cwd, flags=flags(typed), extra=extra, trusted=typed.trust)
+
+
+def session_of(typed: argparse.Namespace, app: App) -> sessions.Session:
+    """The conversation that was asked for: a new one, the newest, or one by its id."""
+    if typed.resume:
+        return sessions.load(app.cwd, typed.resume, fork=typed.fork_session)
+    if typed.go_on or typed.resume == "":
+        return sessions.newest(app.cwd, fork=typed.fork_session)
+    return sessions.new(app.cwd)

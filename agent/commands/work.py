@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from agent.app import App, Chat, Ended, fits
-from agent.commands.front import Screen, answer, opened, print_json, say
+from agent.app import Chat, Ended, fits
+from agent.commands.front import Screen, answer, opened, print_json, say, session_of
 from agent.engine.step import unfenced
 from agent.errors import AgentError, UsageError
 from agent.event import RunFinished, Source
@@ -60,15 +60,6 @@ def headless(typed: argparse.Namespace, prompt: str) -> int:
         except AgentError as error:
             ended = Ended(code=error.exit_code, answer="", error=error)
         return screen.finish(app, ended, session.id if session else None)
-
-
-def session_of(typed: argparse.Namespace, app: App) -> sessions.Session:
-    """The conversation that was asked for: a new one, the newest, or one by its id."""
-    if typed.resume:
-        return sessions.load(app.cwd, typed.resume, fork=typed.fork_session)
-    if typed.go_on or typed.resume == "":
-        return sessions.newest(app.cwd, fork=typed.fork_session)
-    return sessions.new(app.cwd)
 
 
 def _schema(typed: argparse.Namespace) -> dict[str, Any] | None:
