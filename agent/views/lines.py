@@ -52,7 +52,9 @@ REVISED = {
     "replace": "is replaced",
     "abort": "has ended the run",
 }
-WHOLE = {"red", "yellow", "magenta"}  # what went wrong or was decided: wrapped, not cut
+WHOLE = {  # what went wrong, was decided, is the end: wrapped, not cut
+    "red", "yellow", "magenta", "bold green", "bold yellow", "bold red",
+}  # fmt: skip
 MOST_ROWS = 6  # of such a line
 PIPE_WIDTH = 200  # columns of a line where there is no terminal
 
@@ -97,14 +99,11 @@ class Story:
         self.state.apply(event)
         width = self._width()
         for style, text in self._told(event, before):
-            for line in text.split("\n"):
-                if style in WHOLE:
-                    first, *more = wrapped(line, width - 2)[:MOST_ROWS]
-                    yield from (
-                        self._styled(style, row) for row in [first, *map("  ".__add__, more)]
-                    )
-                else:
-                    yield self._styled(style, cut(line, width))
+            rows = [cut(line, width) for line in text.split("\n")]
+            if style in WHOLE:
+                rows = wrapped(text, width - 2)[:MOST_ROWS]
+                rows = [row if not n else f"  {row}" for n, row in enumerate(rows)]
+            yield from (self._styled(style, row) for row in rows)
 
     def _told(self, event: Event, before: dict[str, Step]) -> Iterator[tuple[str, str]]:
         """(style, lines) of an event."""

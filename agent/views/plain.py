@@ -7,7 +7,7 @@ deciding: it drops nothing.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 _SEQUENCE = re.compile(
@@ -152,10 +152,15 @@ class Output:
 
     Characters that its encoding lacks are replaced. Once its reader has gone nothing is written
     any more (`gone`); no call raises for it. `environ` is the environment: NO_COLOR and TERM.
+    `size` gives columns and lines; without it the terminal is asked.
     """
 
     def __init__(
-        self, stream: TextIO | None, environ: Mapping[str, str], *, size: tuple[int, int] = (0, 0)
+        self,
+        stream: TextIO | None,
+        environ: Mapping[str, str],
+        *,
+        size: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
         self.stream = stream
         self._size = size
@@ -206,8 +211,8 @@ class Output:
     @property
     def size(self) -> tuple[int, int]:
         """Columns and lines, as they are now; 80 and 24 where that is not known."""
-        if all(self._size):
-            return self._size
+        if self._size:
+            return self._size()
         if self.tty and self.stream is not None and not self.gone:
             try:
                 columns, lines = os.get_terminal_size(self.stream.fileno())

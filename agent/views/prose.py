@@ -49,7 +49,7 @@ class Prose:
         if not self._out.fancy:
             self._done = len(self._text)
             return safe(piece)
-        if "\n" not in piece or not self._may_have_ended():
+        if not self._may_have_ended():
             return ""
         self._checked = len(self._text)
         tail = self._text[self._done :]
@@ -70,18 +70,18 @@ class Prose:
     def end(self, text: str | None = None) -> str:
         """The message is over; `text`: all of it, as the model's reply has it. Returns the rest."""
         whole = self._text if text is None else text
-        if not self._out.fancy:
-            again = not whole.startswith(self._text[: self._done])
-            rest = safe(whole if again else whole[self._done :])
-            rest = ("\n" if again and self._done else "") + rest
-            rest += "" if whole.endswith("\n") or not whole else "\n"
+        thrown_away = not whole.startswith(self._text[: self._done])  # the model began anew
+        gap = "\n" if thrown_away else ""
+        if thrown_away:
+            self._done = 0
+        self._text = whole
+        rest = whole[self._done :]
+        if self._out.fancy:
+            rest = self._printed(rest)
         else:
-            if not whole.startswith(self._text[: self._done]):
-                self._done = 0  # what was streamed has been thrown away: another try
-            self._text = whole
-            rest = self._printed(whole[self._done :])
+            rest = safe(rest) + ("\n" if whole and not whole.endswith("\n") else "")
         self._text, self._done, self._checked, self._drawn = "", 0, 0, None
-        return rest
+        return gap + rest
 
     def _printed(self, source: str) -> str:
         first = not self._done
@@ -108,7 +108,8 @@ def shortened(tail: str, height: int) -> str:
         return tail
     last = [token for token in parsed(tail) if token.map and token.level == 0][-1]
     head = [last.markup + last.info] if last.type == "fence" else []
-    return "\n".join([*head, *lines[-2 * height :]])[-MOST:]
+    many = height if head else 2 * height
+    return "\n".join([*head, *lines[-many:]])[-MOST:]
 
 
 def parsed(source: str) -> "Sequence[Token]":

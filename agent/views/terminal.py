@@ -12,7 +12,6 @@ from typing import TextIO
 
 from agent.event import (
     Event,
-    Notice,
     RunFinished,
     RunResumed,
     RunStarted,
@@ -64,6 +63,7 @@ class Terminal:
         self._turns = 0
         self._since = clock()  # when what is under way in the chat began
         self._calls: dict[str, ToolStarted] = {}  # of the chat, under way
+        self._last = ""  # what kind of thing was printed last in this turn
 
     def __call__(self, event: Event) -> None:
         with self._region.lock:
@@ -79,6 +79,7 @@ class Terminal:
                 self._since = self._clock()
                 if not self._turns:
                     self._region.close()
+                self._region.draw()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -87,6 +88,7 @@ class Terminal:
             threading.Thread(target=rendered, args=("", self._out), daemon=True).start()
         with self._region.lock:
             self._turns += 1
+            self._last = ""
             self._since = self._clock()
             self._region.open()
         try:
@@ -109,17 +111,22 @@ class Terminal:
             self._finish_text(None)
             self._region.close()
 
+    def _print(self, kind: str, text: str) -> None:
+        """Print lines, apart from those of another kind."""
+        if text:
+            self._region.print("\n" + text if self._last not in {"", kind} else text)
+            self._last = kind
+
     def _run(self, event: Event) -> None:
         lines = [line + "\n" for line in self._story.lines(event)]
         self._tree.take(event, self._story.state)
-        if lines:
-            self._region.print("".join(lines))
+        self._print("run", "".join(lines))
 
     def _chat(self, event: Event) -> None:
         match event:
             case TextDelta(text=text):
                 if self._prose:
-                    self._region.print(self._prose.feed(text))
+                    self._print("text", self._prose.feed(text))
             case Text(text=text):
                 self._finish_text(text)
             case ToolStarted(id=id):
@@ -128,12 +135,13 @@ class Terminal:
             case ToolFinished(id=id):
                 self._called(event, self._calls.pop(id, None))
                 self._since = self._clock()
-            case Notice() | _:
-                self._region.print("".join(line + "\n" for line in self._story.lines(event)))
+            case _:
+                lines = [line + "\n" for line in self._story.lines(event)]
+                self._print("notice", "".join(lines))
 
     def _finish_text(self, text: str | None) -> None:
-        if self._prose and (rest := self._prose.end(text)):
-            self._region.print(rest)
+        if self._prose:
+            self._print("text", self._prose.end(text))
 
     def _called(self, event: ToolFinished, asked: ToolStarted | None) -> None:
         if self._level == "quiet" or (event.name in RUNS and event.ok):
@@ -146,7 +154,7 @@ class Terminal:
         rows = [self._coloured(cut(row, width - 4)) for row in changed[:DIFF_ROWS]]
         if len(changed) > DIFF_ROWS:
             rows.append(self._out.styled("dim", f"… {len(changed) - DIFF_ROWS} more lines"))
-        self._region.print("\n".join([line, *(f"    {row}" for row in rows)]) + "\n")
+        self._print("call", "\n".join([line, *(f"    {row}" for row in rows)]) + "\n")
 
     def _coloured(self, row: str) -> str:
         styles = {"+": "green", "-": "red", "@": "cyan"}
@@ -156,7 +164,8 @@ class Terminal:
         if self._in_run:
             return self._tree.rows(self._story.state, width, height)
         tail = self._prose.rows(width, height - 1) if self._prose else []
-        return tail or [self._waiting(width)]
+        rows = tail or [self._waiting(width)]
+        return ["", *rows] if self._last not in {"", "text" if tail else "call"} else rows
 
     def _waiting(self, width: int) -> str:
         frame = self._frames[int(self._clock() * 8) % len(self._frames)]

@@ -56,7 +56,7 @@ class Tree:
         self._styled, self._clock, self._frames = styled, clock, frames
         self._began: dict[str, float] = {"": clock()}
         self._doing: dict[str, str] = {}
-        self._said: dict[str, str] = {}  # the line that an agent is writing
+        self._said: dict[str, str] = {}  # the end of what an agent is writing
         self._revising = ""  # the step about whose failure the planner is asked
         self._layout: tuple[int, Layout] | None = None  # for that many rows
 
@@ -82,8 +82,8 @@ class Tree:
             case Text(text=text):
                 self._doing[id] = one_line(text, WORDS)
             case TextDelta(text=text):
-                self._said[id] = _last(self._said.get(id, "") + text)
-                self._doing[id] = one_line(self._said[id], WORDS) or THINKS
+                self._said[id] = (self._said.get(id, "") + text)[-WORDS:]
+                self._doing[id] = one_line(_last(self._said[id]), WORDS) or THINKS
             case StepFinished() | PlanRevised() | RevisionFailed():
                 self._doing.pop(id, None)
                 self._revise(state)
@@ -204,5 +204,4 @@ class Tree:
 
 def _last(text: str) -> str:
     """The line that is being written, or the one before while it is still empty."""
-    lines = [line for line in text.rsplit("\n", 4) if line.strip()]
-    return lines[-1][-WORDS:] if lines else ""
+    return next((line for line in reversed(text.split("\n")) if line.strip()), "")
