@@ -297,7 +297,7 @@ class App:
 
     @property
     def _own_commands(self) -> dict[str, str]:
-        """The commands that the project shows, for skills: TS_TEST, TS_LINT, TS_FORMAT, TS_TYPES."""
+        """The project's own commands, for skills: TS_TEST, TS_LINT, TS_FORMAT, TS_TYPES."""
         own = self.survey.commands
         return {f"TS_{name.upper()}": getattr(own, name) for name in own.__struct_fields__}
 
@@ -539,9 +539,10 @@ class Chat:
         return self._finished(app.run(plan, "model", vouched=False))
 
     def _confirm(self, plan: Plan) -> None:
-        answer = self.app.people.ask(
-            Question(step="", tool="submit_plan", text=planfile.dump(plan), rule="submit_plan")
+        question = Question(
+            step="", tool="submit_plan", text=planfile.dump(plan), rule="submit_plan"
         )
+        answer = self.app.gate.approve(question, self.app.shown)
         if answer.choice == "no":
             raise ToolError(f"the user does not want this plan. {answer.words}".strip())
 

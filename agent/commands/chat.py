@@ -28,11 +28,11 @@ LEAVE = {"exit", "quit", "/exit", "/quit", ":q"}
 CYCLE: tuple[Mode, ...] = ("default", "accept-edits", "plan")  # Shift+Tab; auto is by a flag alone
 
 
-def chat(typed: argparse.Namespace, prompt: str) -> int:
+def chat(typed: argparse.Namespace) -> int:
     """Talk until the user leaves; the exit code is 0, or that of the signal that ended it."""
     repl = Repl(typed)
     try:
-        return repl.loop(prompt)
+        return repl.loop(" ".join(typed.words))
     finally:
         repl.close()
 
@@ -112,7 +112,7 @@ class Repl:
         tally = self.app.tally
         parts = [self.app.settings.model or self.app.model_in_use, self.app.gate.mode]
         if tally.calls:
-            parts += [f"{tokens(tally.usage.total)} tokens", money(tally.cost_usd)]
+            parts += [tokens(tally.usage.total), money(tally.cost_usd)]
         return " · ".join(filter(None, parts))
 
     def cycle(self) -> None:
@@ -191,7 +191,7 @@ class Repl:
         tally = self.app.tally
         usage = tally.usage
         self.out.line(
-            f"{counted(tally.calls, 'model call')}, {tokens(usage.input_tokens)} tokens in, "
+            f"{counted(tally.calls, 'model call')}, {tokens(usage.input_tokens)} in, "
             f"{tokens(usage.cache_read_input_tokens)} from the cache, "
             f"{tokens(usage.output_tokens)} out, {money(tally.cost_usd)}"
         )

@@ -33,7 +33,7 @@ FAULT = 70  # exit code of a fault of ours
 REFUSED = 5
 
 PLACES = {
-    "": "work.talk",
+    "": "work.headless",
     "plan": "work.plan",
     "run": "work.run",
     "resume": "work.resume",
@@ -44,6 +44,7 @@ PLACES = {
     "config": "look.config",
     "demo": "demo.demo",
 }  # where each command stands; only that module is loaded
+CHAT = "chat.chat"  # and with no command at a terminal; the line editor is for chats alone
 
 
 Parse = Callable[[Sequence[str]], argparse.Namespace]
@@ -55,7 +56,7 @@ def front(words: Sequence[str], parse: Parse) -> int:
     form = _form(words)
     try:
         typed = parse(words)
-        place, _, name = PLACES[typed.command].partition(".")
+        place, _, name = place_of(typed).partition(".")
         command: Callable[[argparse.Namespace], int]
         command = getattr(import_module(f"agent.commands.{place}"), name)
         return command(typed)
@@ -68,6 +69,12 @@ def front(words: Sequence[str], parse: Parse) -> int:
         return 0
     except Exception:  # noqa: BLE001 - the outermost wall: a fault of ours, told in one line
         return told(fault(), form, began)
+
+
+def place_of(typed: argparse.Namespace) -> str:
+    """Where what was typed is done: module and function."""
+    chats = not typed.command and not typed.print and sys.stdin and sys.stdin.isatty()
+    return CHAT if chats else PLACES[typed.command]
 
 
 def _form(words: Sequence[str]) -> str:

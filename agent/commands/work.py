@@ -1,4 +1,4 @@
-"""The commands that do work: a chat, a prompt, a plan, a run."""
+"""The commands that do work: a prompt, a plan, a run."""
 
 import argparse
 import os
@@ -22,17 +22,9 @@ FIRST_BYTE, NEXT_BYTES = 5.0, 60.0  # seconds that piped input is waited for, be
 MOST_INPUT = 10_000_000  # bytes of piped input
 
 
-def talk(typed: argparse.Namespace) -> int:
-    """`ts`, `ts PROMPT`, `ts -p PROMPT`."""
+def headless(typed: argparse.Namespace) -> int:
+    """`ts -p PROMPT`, and `ts` where there is no terminal."""
     prompt = " ".join(typed.words)
-    if typed.print or not (sys.stdin and sys.stdin.isatty()):
-        return headless(typed, prompt)
-    from agent.commands.chat import chat  # late: the line editor is for chats alone
-
-    return chat(typed, prompt)
-
-
-def headless(typed: argparse.Namespace, prompt: str) -> int:
     extra = piped(prompt)
     text = "\n\n".join(part for part in (prompt, extra.strip("\n")) if part.strip())
     if not text:

@@ -54,7 +54,13 @@ class Gate:
         why = verdict.because
         by = verdict.by
         if verdict.decision == "ask":
-            answer = self._put(name, input, emit, step.id if step else "", verdict)
+            question = Question(
+                step=step.id if step else "",
+                tool=name,
+                text=wording(name, input),
+                rule=verdict.rule,
+            )
+            answer = self.approve(question, emit)
             if answer.choice != "no":
                 emit(
                     PermissionDecided(tool=name, rule=verdict.rule, decision="allow", by=answer.by)
@@ -68,16 +74,17 @@ class Gate:
         emit(PermissionDecided(tool=name, rule=verdict.rule, decision="deny", by=by, input=input))
         raise ToolError(f"not allowed: {why}")
 
-    def _put(
-        self, name: str, input: dict[str, Any], emit: Emit, step: str, verdict: Verdict
-    ) -> Answer:
-        emit(PermissionAsked(tool=name, rule=verdict.rule))
-        answer = self._ask(
-            Question(step=step, tool=name, text=wording(name, input), rule=verdict.rule)
-        )
+    def approve(self, question: Question, emit: Emit) -> Answer:
+        """The user's answer to a question; what they have allowed "always" is not asked again."""
+        with self._lock:
+            known = question.rule in self._rules.allow
+        if known:
+            return Answer(choice="yes", by="rule")
+        emit(PermissionAsked(tool=question.tool, rule=question.rule))
+        answer = self._ask(question)
         if answer.choice == "always":
             with self._lock:
-                self._rules += Rules(allow=(verdict.rule,))
+                self._rules += Rules(allow=(question.rule,))
         return answer
 
 
