@@ -25,7 +25,7 @@ class Gate:
 
     def __init__(self, mode: Mode, rules: Rules, ask: Ask) -> None:
         self.mode, self._rules, self._ask = mode, rules, ask
-        self._lock = Lock()
+        self._asking = Lock()
 
     def let(
         self,
@@ -42,9 +42,7 @@ class Gate:
         `vouched`: the user's own word (a command in a plan that the user named): only rules that
         deny or ask, and plan mode, count.
         """
-        with self._lock:
-            rules = self._rules
-        verdict = decide(self.mode, rules, name, writes, input)
+        verdict = decide(self.mode, self._rules, name, writes, input)
         if step and (narrower := _narrower(step, name, writes, input)):
             verdict = narrower if verdict.decision != "deny" else verdict
         if vouched and verdict.decision == "ask" and verdict.by == "mode":
@@ -75,17 +73,18 @@ class Gate:
         raise ToolError(f"not allowed: {why}")
 
     def approve(self, question: Question, emit: Emit) -> Answer:
-        """The user's answer to a question; what they have allowed "always" is not asked again."""
-        with self._lock:
-            known = question.rule in self._rules.allow
-        if known:
-            return Answer(choice="yes", by="rule")
-        emit(PermissionAsked(tool=question.tool, rule=question.rule))
-        answer = self._ask(question)
-        if answer.choice == "always":
-            with self._lock:
+        """The user's answer to a question; what they have allowed "always" is not asked again.
+
+        One question at a time, so that the answer to one can spare the next.
+        """
+        with self._asking:
+            if question.rule in self._rules.allow:
+                return Answer(choice="yes", by="rule")
+            emit(PermissionAsked(tool=question.tool, rule=question.rule))
+            answer = self._ask(question)
+            if answer.choice == "always":
                 self._rules += Rules(allow=(question.rule,))
-        return answer
+            return answer
 
 
 def _narrower(step: Step, name: str, writes: bool, input: dict[str, Any]) -> Verdict | None:
