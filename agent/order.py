@@ -1,162 +1,268 @@
 """The order that reads and writes put steps in, besides their needs.
 
 A step that reads what another writes comes after it. Two that may write the same are never at
-once: the one that the list has first goes first, as far as needs allow. A step that says neither
-what it reads nor what it writes may write anything; it delays only other writers.
+once: the one that the list has first goes first, as far as needs and reads allow; the list decides
+as well between two that read what the other writes. A step that says neither what it reads nor what
+it writes may write anything; it delays only other writers.
+
+Pairs are tied one after another, reads first, and a tie that would close a cycle is left out. Then
+all steps stand in one line, and each waits for those before it that touch what it touches: for the
+last one at each path, which in turn waits for those before it there.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import TypeAlias
+
+from msgspec import Struct
 
 from agent.plan import Step
 
-ANYTHING = ("**",)
+MOST_LOOKS = 100_000  # comparisons of paths; what is beyond goes one after another
+
+WILD = frozenset("*?[]{}")
+FILE = re.compile(r"[^.]\.[a-z][a-z0-9_]{0,9}$")  # a name with an ending
+
+Waits: TypeAlias = Mapping[str, Collection[str]]
+Globs: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
-def order(steps: Sequence[Step]) -> dict[str, set[str]]:
+def order(
+    steps: Sequence[Step],
+    waits: Waits | None = None,
+    begun: Collection[str] = (),
+    free: Collection[str] = (),
+) -> dict[str, set[str]]:
     """For each step the further steps, of these, that have to end before it begins.
 
-    Together with the needs this makes no cycle, if the needs make none. The relation is thinned:
-    a step is not told of those that it waits for through another.
+    `waits` says for which of these each waits anyhow (left out: those it needs); together with it
+    this makes no cycle, if it makes none. `begun`: steps that no longer wait for any. `free`: steps
+    that may write anything, besides those that say nothing. The relation is thinned: a step is not
+    told of all that it waits for through another.
     """
     ids = {step.id for step in steps}
-    waits = {step.id: {need for need in step.after if need in ids} for step in steps}
-    further: dict[str, set[str]] = {id: set() for id in ids}
-    writes = {step.id: _writes(step) for step in steps}
-    for reader, writer in _read_after(steps, writes):
-        if not _waits_for(waits, writer, reader):
-            waits[reader].add(writer)
-            further[reader].add(writer)
-    for before, after in _write_after(_lined_up(steps, waits), writes):
-        if before not in waits[after]:
-            waits[after].add(before)
-            further[after].add(before)
-    return further
+    if waits is None:
+        waits = {step.id: [need for need in step.after if need in ids] for step in steps}
+    line = _Line(steps, {id: set() if id in begun else set(waits[id]) for id in ids}, begun)
+    reads = {step.id: tuple(map(_glob, step.reads or ())) for step in steps}
+    writes = {step.id: tuple(map(_glob, step.writes or ())) for step in steps}
+    free = {step.id for step in steps if step.writes is None and step.reads is None}.union(free)
+    if any(reads.values()):
+        _follow(line, reads, writes)
+        _turn_back(line, reads, writes, begun)
+    tied = _tied(line.listed, reads, writes, free, begun)
+    for id, of in tied.items():
+        line.wait(id, of)
+    tied = _tied(line.ids, reads, writes, free, begun)
+    return {id: of - set(waits[id]) for id, of in tied.items()}
 
 
-def _writes(step: Step) -> tuple[str, ...]:
-    """The globs of what a step may write; `$item` may be anything."""
-    if step.writes is not None:
-        return tuple(path.replace("$item", "*").replace("${item}", "*") for path in step.writes)
-    return () if step.reads is not None else ANYTHING
+def _glob(path: str) -> str:
+    """A path with the variables that are not known yet as what they may be: anything."""
+    return re.sub(r"\$(\w+|\{\w+\})", "**", path)
 
 
-def _read_after(
-    steps: Sequence[Step], writes: Mapping[str, tuple[str, ...]]
-) -> Iterable[tuple[str, str]]:
-    """(reader, writer) for what one says it reads and another says it writes."""
-    writers = [step for step in steps if step.writes]
-    if not writers:
-        return
-    index = _Index({step.id: writes[step.id] for step in writers})
-    for step in steps:
-        for writer in index.overlapping(step.reads or ()):
-            if writer != step.id:
-                yield step.id, writer
+def _follow(line: "_Line", reads: Globs, writes: Globs) -> None:
+    """Let readers wait for the writers that the list has before them."""
+    written = _Index()
+    for id in line.listed:
+        if written.looks > MOST_LOOKS:
+            return
+        line.wait(id, written.overlapping(reads[id]))
+        written.put(id, writes[id])
 
 
-def _write_after(
-    lined_up: Sequence[str], writes: Mapping[str, tuple[str, ...]]
-) -> Iterable[tuple[str, str]]:
-    """(before, after) for writers of the same. One that may write anything parts the line."""
-    parts: list[list[str]] = [[]]
-    for id in lined_up:
-        if writes[id] == ANYTHING:
-            parts += [[id], []]
-        elif writes[id]:
-            parts[-1].append(id)
-    parts = [part for part in parts if part]
-    for before, after in pairwise(parts):
-        yield from ((one, other) for one in before for other in after)
-    for part in parts:
-        index = _Index({})
-        for id in part:
-            yield from ((other, id) for other in index.overlapping(writes[id]))
-            index.add(id, writes[id])
+def _turn_back(line: "_Line", reads: Globs, writes: Globs, begun: Collection[str]) -> None:
+    """Let readers wait for the writers that the list has after them."""
+    written = _Index()
+    for id in line.listed:
+        written.add(id, writes[id])
+    for id in line.listed:
+        if written.looks > MOST_LOOKS:
+            return
+        if id not in begun:
+            others = written.overlapping(reads[id])
+            line.wait(id, (one for one in others if not _touch(reads[one], writes[id])))
 
 
-def _lined_up(steps: Sequence[Step], waits: Mapping[str, set[str]]) -> list[str]:
-    """The ids in the order of the list, each behind what it waits for."""
-    place = {step.id: n for n, step in enumerate(steps)}
-    line: list[str] = []
-    seen: set[str] = set()
-    for step in steps:
-        stack = [(step.id, False)]
+def _tied(
+    line: Sequence[str], reads: Globs, writes: Globs, free: Collection[str], begun: Collection[str]
+) -> dict[str, set[str]]:
+    """What each step of a line, which has the begun ones first, waits for.
+
+    `free`: those that may write anything. What has begun waits for none, so that none is waited
+    for through it.
+    """
+    tied = {id: set[str]() for id in line}
+    written, since = _Index(), _Index()  # all that is written; what is, since the last free one
+    last_free: set[str] = set()
+    last = ""
+    for n, id in enumerate(line):
+        if id in begun:
+            since.add(id, writes[id])
+            written.add(id, writes[id])
+            last_free |= {id}.intersection(free)
+        elif written.looks + since.looks > MOST_LOOKS:
+            if reads[id] or writes[id] or id in free:
+                tied[id], last = {last} if last else set(line[:n]), id
+        else:
+            tied[id] |= {*written.overlapping(reads[id])}
+            if id in free:
+                tied[id] |= {*since.all(), *last_free}
+                since.clear()
+                last_free = {id}
+            elif writes[id]:
+                tied[id] |= {*since.overlapping(writes[id]), *last_free}
+                since.put(id, writes[id])
+            written.put(id, writes[id])
+    return tied
+
+
+def _touch(reads: Iterable[str], writes: Iterable[str]) -> bool:
+    return any(overlap(one, other) for one in reads for other in writes)
+
+
+class _Line:
+    """The steps in an order that has each behind what it waits for, kept while waits are added.
+
+    D. J. Pearce, P. H. J. Kelly: A dynamic topological sort algorithm for directed acyclic graphs
+    (2007): only what stands between the two ends of a new wait is looked at.
+    """
+
+    def __init__(
+        self, steps: Sequence[Step], waits: dict[str, set[str]], begun: Collection[str]
+    ) -> None:
+        self.listed = [step.id for step in sorted(steps, key=lambda step: step.id not in begun)]
+        self._number = {id: n for n, id in enumerate(self.listed)}
+        self._waits = waits
+        self._users: dict[str, set[str]] = {id: set() for id in waits}
+        for id, of in waits.items():
+            for one in of:
+                self._users[one].add(id)
+        self._place = {id: n for n, id in enumerate(self.ids)}
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids in the order of the list, each behind what it waits for."""
+        line: list[str] = []
+        seen: set[str] = set()
+        for first in self.listed:
+            stack = [(first, False)]
+            while stack:
+                id, ready = stack.pop()
+                if ready:
+                    line.append(id)
+                elif id not in seen:
+                    seen.add(id)
+                    stack.append((id, True))
+                    before = sorted(self._waits[id], key=self._number.__getitem__, reverse=True)
+                    stack += [(one, False) for one in before]
+        return line
+
+    def wait(self, after: str, others: Iterable[str]) -> None:
+        """Let `after` wait for each of these in turn, unless that makes a cycle."""
+        for before in others:
+            low, high = self._place[after], self._place[before]
+            if low <= high:
+                ahead = self._reached(after, self._users, low, high)
+                if before in ahead:
+                    continue
+                moved = self._reached(before, self._waits, low, high) + ahead
+                places = sorted(self._place[id] for id in moved)
+                self._place |= zip(moved, places, strict=True)
+            self._waits[after].add(before)
+            self._users[before].add(after)
+
+    def _reached(self, id: str, ways: Mapping[str, set[str]], low: int, high: int) -> list[str]:
+        """What these ways lead to from a step, itself included, between two places of the line."""
+        stack, seen = [id], {id}
         while stack:
-            id, ready = stack.pop()
-            if ready:
-                line.append(id)
-            elif id not in seen:
-                seen.add(id)
-                stack.append((id, True))
-                stack += [
-                    (w, False) for w in sorted(waits[id], key=place.__getitem__, reverse=True)
-                ]
-    return line
+            for one in ways[stack.pop()]:
+                if one not in seen and low <= self._place[one] <= high:
+                    seen.add(one)
+                    stack.append(one)
+        return sorted(seen, key=self._place.__getitem__)
 
 
-def _waits_for(waits: Mapping[str, set[str]], id: str, other: str) -> bool:
-    """Whether `id` waits for `other`, directly or not."""
-    stack, seen = [id], {id}
-    while stack:
-        for one in waits[stack.pop()]:
-            if one == other:
-                return True
-            if one not in seen:
-                seen.add(one)
-                stack.append(one)
-    return False
+class _Place(Struct):
+    """A directory of the paths that were put into an index."""
+
+    here: dict[str, list[str]] = {}  # path or glob → who has it
+    inside: dict[str, "_Place"] = {}
 
 
 class _Index:
-    """Who has which globs, so that plain paths are found without comparing all with all."""
+    """Who has which globs: a tree of directories, a glob at the end of its plain part."""
 
-    def __init__(self, globs: Mapping[str, Iterable[str]]) -> None:
-        self._plain: dict[str, dict[str, None]] = {}  # path → ids
-        self._below: dict[str, dict[str, None]] = {}  # directory → ids of plain paths in it
-        self._wild: list[tuple[str, str]] = []
-        for id, paths in globs.items():
-            self.add(id, paths)
+    def __init__(self) -> None:
+        self._root = _Place()
+        self.looks = 0  # how many paths were looked at; a measure of its cost
 
     def add(self, id: str, paths: Iterable[str]) -> None:
-        for path in map(tidy, paths):
-            if wild(path):
-                self._wild.append((path, id))
-                continue
-            self._plain.setdefault(path, {})[id] = None
-            for parent in parents(path):
-                self._below.setdefault(parent, {})[id] = None
+        """Let `id` have these paths as well as those who have them."""
+        for path in paths:
+            here = self._at(path).here.setdefault(path, [])
+            if not here or here[-1] != id:
+                here.append(id)
 
-    def overlapping(self, paths: Iterable[str]) -> list[str]:
-        """The ids that have a glob which may match what one of `paths` matches."""
-        found: dict[str, None] = {}
-        for path in map(tidy, paths):
-            if wild(path):
-                found |= {
-                    id: None
-                    for have, ids in self._plain.items()
-                    if overlap(have, path)
-                    for id in ids
-                }
-            else:
-                found |= self._plain.get(path, {}) | self._below.get(path, {})
-                for parent in parents(path):
-                    found |= self._plain.get(parent, {})
-            found |= {id: None for have, id in self._wild if overlap(have, path)}
-        return list(found)
+    def put(self, id: str, paths: Iterable[str]) -> None:
+        """Let `id` alone have these paths."""
+        for path in paths:
+            self._at(path).here[path] = [id]
+
+    def clear(self) -> None:
+        self._root = _Place()
+
+    def _at(self, path: str) -> _Place:
+        place = self._root
+        for part in _plain(path):
+            place = place.inside.setdefault(part, _Place())
+        return place
+
+    def all(self) -> Iterator[str]:
+        return (id for _, ids in _below(self._root) for id in ids)
+
+    def overlapping(self, paths: Iterable[str]) -> Iterator[str]:
+        """Who has a glob that may match what one of `paths` matches; one id may come twice."""
+        for path in paths:
+            for have, ids in self._near(_plain(path)):
+                self.looks += len(ids)
+                if overlap(have, path):
+                    yield from ids
+
+    def _near(self, parts: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+        """All at a directory, above and below it."""
+        place = self._root
+        for part in parts:
+            yield from place.here.items()
+            if part not in place.inside:
+                return
+            place = place.inside[part]
+        yield from _below(place)
 
 
-def tidy(path: str) -> str:
-    return "/".join(part for part in path.split("/") if part not in {"", "."})
+def _below(place: _Place) -> Iterator[tuple[str, list[str]]]:
+    stack = [place]
+    while stack:
+        place = stack.pop()
+        yield from place.here.items()
+        stack += place.inside.values()
 
 
-def wild(path: str) -> bool:
-    return any(sign in path for sign in "*?[")
+def _plain(path: str) -> list[str]:
+    """The leading parts of a path in which nothing is wild."""
+    return list(takewhile(lambda part: not _wild(part), _parts(path)))
 
 
-def parents(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:n]) for n in range(len(parts))]
+def _parts(path: str) -> list[str]:
+    """The parts of a path, in one case: some disks know no other. A wild name may be anywhere."""
+    parts = [part for part in path.casefold().split("/") if part not in {"", "."}]
+    return ["**", *parts] if len(parts) == 1 and _wild(parts[0]) else parts
+
+
+def _wild(part: str) -> bool:
+    return not WILD.isdisjoint(part)
 
 
 def overlap(one: str, other: str) -> bool:
@@ -167,44 +273,39 @@ def overlap(one: str, other: str) -> bool:
     >>> overlap("src/*.py", "src/a.py"), overlap("src/**", "docs/**"), overlap("*.py", "*.md")
     (True, False, False)
     """
-    ours, theirs = tidy(one).split("/"), tidy(other).split("/")
+    if one == other:
+        return True
+    ours, theirs = _parts(one), _parts(other)
     for mine, yours in zip(ours, theirs, strict=False):
-        if "**" in (mine, yours):
-            return _ends_meet(ours[-1], theirs[-1])
-        if not _part_meets(mine, yours):
+        if "**" in mine or "**" in yours:
+            return _holds(ours[-1]) or _holds(theirs[-1]) or _meet(ours[-1], theirs[-1])
+        if not _meet(mine, yours):
             return False
     return True
 
 
-def _part_meets(one: str, other: str) -> bool:
-    if not wild(one) and not wild(other):
+def _holds(name: str) -> bool:
+    """Whether a name may be that of a directory: it does not end as files do."""
+    return not FILE.search(name) or name.endswith(".d")
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether two names, perhaps wild, may be the same."""
+    (start, end), (first, last) = _ends(one), _ends(other)
+    if not _wild(one) and not _wild(other):
         return one == other
-    return _starts_meet(one, other) and _ends_meet(one, other)
+    if not _wild(one) or not _wild(other):
+        known, glob = (one, (first, last)) if _wild(other) else (other, (start, end))
+        return (
+            known.startswith(glob[0])
+            and known.endswith(glob[1])
+            and len(known) >= len(glob[0]) + len(glob[1])
+        )
+    starts = start.startswith(first) or first.startswith(start)
+    return starts and (end.endswith(last) or last.endswith(end))
 
 
-def _starts_meet(one: str, other: str) -> bool:
-    a, b = _plain_start(one), _plain_start(other)
-    return a.startswith(b) or b.startswith(a)
-
-
-def _ends_meet(one: str, other: str) -> bool:
-    if "**" in (one, other) or not (wild(one) and wild(other)):
-        if wild(one) or wild(other):
-            known, glob = (other, one) if wild(one) else (one, other)
-            return (
-                glob == "**"
-                or known == "**"
-                or known.endswith(_plain_end(glob))
-                or "." not in known
-            )
-        return one == other or "." not in one or "." not in other
-    a, b = _plain_end(one), _plain_end(other)
-    return a.endswith(b) or b.endswith(a)
-
-
-def _plain_start(part: str) -> str:
-    return part[: min((n for n, sign in enumerate(part) if sign in "*?["), default=len(part))]
-
-
-def _plain_end(part: str) -> str:
-    return part[max((n for n, sign in enumerate(part) if sign in "*?]"), default=-1) + 1 :]
+def _ends(part: str) -> tuple[str, str]:
+    """What stands before the first and behind the last wild sign of a name."""
+    found = [n for n, sign in enumerate(part) if sign in WILD]
+    return (part[: found[0]], part[found[-1] + 1 :]) if found else (part, part)

@@ -12,6 +12,8 @@ Test: TypeAlias = Callable[[Mapping[str, str]], bool]
 """Whether a condition holds, given the status of each step."""
 
 OUTCOMES = ("failed", "done", "skipped")
+JOINS = ("and", "or", "not")
+WORD = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class WhenError(ValueError):
@@ -20,8 +22,16 @@ class WhenError(ValueError):
 
 def named(condition: str) -> tuple[str, ...]:
     """The ids of the steps that a condition asks about, each once. Raises WhenError."""
-    _, ids = _read(condition)
-    return tuple(dict.fromkeys(ids))
+    return tuple(dict.fromkeys(id for id, _ in _read(condition)[1]))
+
+
+def wanted(condition: str) -> frozenset[tuple[str, str]]:
+    """The (id, outcome) that a condition asks for; one behind a `not` is not. Raises WhenError.
+
+    >>> sorted(wanted("a.failed and not b.done"))
+    [('a', 'failed')]
+    """
+    return frozenset(asked for asked, denied in _read(condition)[1].items() if not denied)
 
 
 def holds(condition: str, statuses: Mapping[str, str]) -> bool:
@@ -34,21 +44,28 @@ def holds(condition: str, statuses: Mapping[str, str]) -> bool:
     return test(statuses)
 
 
-def _read(condition: str) -> tuple[Test, list[str]]:
+def rewritten(condition: str, renamed: Callable[[str], str]) -> str:
+    """The same condition about steps under other names."""
+    return WORD.sub(lambda found: found[0] if found[0] in JOINS else renamed(found[0]), condition)
+
+
+def _read(condition: str) -> tuple[Test, dict[tuple[str, str], bool]]:
+    """The test, and all that is asked, with whether each stands only behind a `not`."""
     if len(condition) > 2000:
         raise WhenError("the condition is longer than 2000 characters")
-    words = re.findall(r"[A-Za-z0-9_.-]+|\S", condition)
+    words = re.findall(rf"{WORD.pattern}|\S", condition)
     reader = _Reader(iter([*words, ""]))
     test = reader.condition(0)
     if reader.word:
         raise WhenError(f"{reader.word!r} is not expected there; join conditions by `and` or `or`")
-    return test, reader.ids
+    return test, reader.asked
 
 
 class _Reader:
     def __init__(self, words: Iterator[str]) -> None:
-        self._words, self.ids = words, list[str]()
+        self._words, self.asked = words, dict[tuple[str, str], bool]()
         self.word = next(words)
+        self._denied = False  # behind an odd number of `not`
 
     def take(self) -> str:
         word, self.word = self.word, next(self._words, "")
@@ -73,7 +90,9 @@ class _Reader:
             raise WhenError("the condition is nested too deeply")
         match self.take():
             case "not":
+                self._denied = not self._denied
                 test = self.part(depth + 1)
+                self._denied = not self._denied
                 return lambda of: not test(of)
             case "(":
                 test = self.condition(depth + 1)
@@ -89,5 +108,5 @@ class _Reader:
             raise WhenError(
                 f"{word or 'the end'!r} is no condition; write ID.failed, ID.done or ID.skipped"
             )
-        self.ids.append(id)
+        self.asked[id, outcome] = self._denied and self.asked.get((id, outcome), True)
         return lambda of: of.get(id) == outcome

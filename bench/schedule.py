@@ -1,0 +1,170 @@
+"""What scheduling costs: `python bench/schedule.py [STEPS]`.
+
+First our own time to carry out a plan of many steps whose work is nothing, in this thread: the
+fold, the order of reads and writes, and `drive`. Then how close plans of slow steps, on threads,
+come to their critical path, which no scheduler can beat.
+"""
+
+import random
+import sys
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+CALL = 0.2  # seconds of one step in the second part
+AIM_MS, AIM_RATIO = 1000, 1.05
+
+Wiring = list[tuple[str, ...]]  # for each step the ids of those it needs
+
+
+def chain(count: int) -> Wiring:
+    return [(f"s{n - 1}",) if n else () for n in range(count)]
+
+
+def fan(count: int) -> Wiring:
+    return [(), *[("s0",)] * (count - 2), tuple(f"s{n}" for n in range(1, count - 1))]
+
+
+def layers(count: int, width: int = 10) -> Wiring:
+    """Each step needs all of the layer before."""
+    return [
+        tuple(f"s{of}" for of in range((n // width - 1) * width, n // width * width) if of >= 0)
+        for n in range(count)
+    ]
+
+
+def diamond(_: int) -> Wiring:
+    return [(), ("s0",), ("s0",), ("s1", "s2")]
+
+
+def scattered(count: int) -> Wiring:
+    """A random graph, the same each time: about one and a half needs a step."""
+    dice = random.Random(5)
+    return [
+        tuple({f"s{dice.randrange(n)}" for _ in range(dice.choice((0, 1, 2, 3)))}) if n else ()
+        for n in range(count)
+    ]
+
+
+WRITES: dict[str, Callable[[int], dict[str, Any]]] = {
+    "says nothing": lambda n: {},
+    "writes nothing": lambda n: {"writes": ()},
+    "a file each": lambda n: {"writes": (f"src/part_{n}/out.py",)},
+    "a glob each": lambda n: {"writes": (f"src/part_{n}/**",)},
+    "one glob all": lambda n: {"writes": ("src/**",)},
+    "reads the last": lambda n: {"reads": (f"out/{n - 1}.md",), "writes": (f"out/{n}.md",)},
+}
+
+
+def plan(wiring: Wiring, says: Callable[[int], dict[str, Any]]) -> Any:
+    from agent.plan import Plan, Step
+
+    steps = (Step(id=f"s{n}", do="work", needs=needs, **says(n)) for n, needs in enumerate(wiring))
+    return Plan(steps=tuple(steps))
+
+
+class Instant:
+    """A pool in this thread whose jobs are done when they are asked for."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._ids = size, dict[str, None]()
+        self.stopped = False
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._ids
+
+    @property
+    def room(self) -> int:
+        return self._size - len(self._ids)
+
+    def start(self, job: Any) -> None:
+        self._ids[job.step.id] = None
+
+    def next(self) -> Any:
+        from agent.event import StepFinished
+
+        id = next(iter(self._ids))
+        del self._ids[id]
+        return StepFinished(step=id, status="done", summary="")
+
+
+def own_time(count: int) -> Iterable[tuple[str, str, float, float]]:
+    """(shape, what its steps say, ms to check the plan, ms to carry it out)."""
+    from agent.engine.run import drive
+    from agent.event import PlanCreated
+    from agent.plan import checked
+    from agent.state import State
+
+    for shape in (chain, fan, layers):
+        for words, says in WRITES.items():
+            made = plan(shape(count), says)
+            began = time.perf_counter()
+            checked(made)
+            ready = time.perf_counter()
+            state = State.of([PlanCreated(plan=made, source="file")])
+            end = drive(state, Instant(4), lambda event: event)
+            done = time.perf_counter()
+            assert end.outcome == "done", "every step is done"
+            yield shape.__name__, words, (ready - began) * 1000, (done - ready) * 1000
+
+
+def critical_path(wiring: Wiring) -> int:
+    """Steps on the longest path."""
+    length: dict[str, int] = {}
+    for n, needs in enumerate(wiring):
+        length[f"s{n}"] = 1 + max((length[need] for need in needs), default=0)
+    return max(length.values())
+
+
+def on_threads() -> Iterable[tuple[str, int, float, float]]:
+    """(shape, steps, seconds of the critical path, seconds it took)."""
+    from agent.engine.pool import ExecutorPool
+    from agent.engine.run import drive
+    from agent.event import PlanCreated, StepFinished
+    from agent.plan import checked
+    from agent.state import State
+    from agent.stop import Stop
+
+    def work(job: Any, emit: object) -> StepFinished:
+        time.sleep(CALL)
+        return StepFinished(step=job.step.id, status="done")
+
+    for shape, count in ((fan, 10), (diamond, 4), (scattered, 50)):
+        wiring = shape(count)
+        made = checked(plan(wiring, WRITES["writes nothing"]))
+        with ThreadPoolExecutor(count) as threads:
+            list(threads.map(lambda _: None, range(count)))
+            pool = ExecutorPool(threads, count, work, Stop())
+            began = time.perf_counter()
+            state = State.of([PlanCreated(plan=made, source="file")])
+            end = drive(state, pool, lambda event: event)
+            took = time.perf_counter() - began
+        assert end.outcome == "done", "every step is done"
+        yield shape.__name__, count, critical_path(wiring) * CALL, took
+
+
+def main() -> int:
+    """Print both tables; 1 if an aim is missed."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    missed = False
+    print(f"{count} steps whose work is nothing; aim: {AIM_MS} ms to carry out 10,000")
+    print(f"{'shape':<10} {'each step':<16} {'check ms':>9} {'run ms':>9}")
+    for shape, words, check, run in own_time(count):
+        missed |= run > AIM_MS * max(count / 10_000, 0.1)
+        print(f"{shape:<10} {words:<16} {check:>9.0f} {run:>9.0f}", flush=True)
+    print(f"\nsteps of {CALL * 1000:.0f} ms on threads; aim: {AIM_RATIO} of the critical path")
+    print(f"{'shape':<10} {'steps':>5} {'path s':>8} {'took s':>8} {'ratio':>7}")
+    for shape, steps, path, took in on_threads():
+        missed |= took > path * AIM_RATIO
+        print(f"{shape:<10} {steps:>5} {path:>8.2f} {took:>8.3f} {took / path:>7.3f}", flush=True)
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
