@@ -534,17 +534,21 @@ class Chat:
             return Outcome(text=prompt.to_do(plan.steps))
         if app.gate.mode == "plan":
             return self._finished(Ended(code=0, answer=planfile.dump(plan)))
-        if app.people.there and app.gate.mode == "default":
-            self._confirm(plan)
-        return self._finished(app.run(plan, "model", vouched=False))
+        seen = app.people.there and app.gate.mode == "default" and self._confirmed(plan)
+        return self._finished(app.run(plan, "model", vouched=seen))
 
-    def _confirm(self, plan: Plan) -> None:
+    def _confirmed(self, plan: Plan) -> bool:
+        """Whether the user has seen this plan, with its commands, and said yes to it.
+
+        Raises ToolError for a no.
+        """
         question = Question(
             step="", tool="submit_plan", text=planfile.dump(plan), rule="submit_plan"
         )
         answer = self.app.gate.approve(question, self.app.shown)
         if answer.choice == "no":
             raise ToolError(f"the user does not want this plan. {answer.words}".strip())
+        return answer.by == "user"
 
     def _skill(self, name: str, arguments: str) -> Outcome:
         try:
