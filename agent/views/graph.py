@@ -96,7 +96,7 @@ def dry_run(plan: Plan, workers: int, width: int = 100, *, styled: Style = unsty
     widest = max(map(len, found), default=0)
     title = one_line(plan.goal or plan.name, max(width - 40, 20))
     size = f"{counted(len(plan.steps), 'step')} in {counted(len(found), 'wave')}"
-    rows = [styled("bold", f"{title or 'plan'} · {size}, {widest} at once")]
+    rows = [styled("bold", cut(f"{title or 'plan'} · {size}, {widest} at once", width))]
     originals = {step.id: step for step in plan.steps}
     names = [one_line(step.id, 40) for wave in found for step in wave]
     wide = min(max(map(cells, names), default=0), width // 3)

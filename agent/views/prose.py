@@ -1,8 +1,7 @@
 """Markdown as it streams: a block that has ended is printed once, only the tail is drawn again.
 
 A block has ended when another has begun behind it. HTML is shown as it is written, links with
-their address, and nothing is fetched. Characters are made safe after rendering as well, since
-Markdown can name any character (`&#x202e;`).
+their address, and nothing is fetched.
 """
 
 from collections.abc import Sequence
@@ -108,15 +107,20 @@ def shortened(tail: str, height: int) -> str:
         return tail
     last = [token for token in parsed(tail) if token.map and token.level == 0][-1]
     head = [last.markup + last.info] if last.type == "fence" else []
-    many = height if head else 2 * height
+    many = height + 1 if head else 2 * height
     return "\n".join([*head, *lines[-many:]])[-MOST:]
 
 
 def parsed(source: str) -> "Sequence[Token]":
+    """Its tokens, safe: Markdown can name any character (`&#x202e;`)."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": False})
-    return parser.enable(["strikethrough", "table"]).disable("image").parse(safe(source))
+    tokens = parser.enable(["strikethrough", "table"]).disable("image").parse(safe(source))
+    for token in tokens:
+        for one in (token, *(token.children or ())):
+            one.content = safe(one.content)
+    return tokens
 
 
 def rendered(source: str, out: Output) -> list[str]:
@@ -176,7 +180,7 @@ def _styled(row: "list[Segment]") -> str:
         row = row[:-1]
     pieces = []
     for n, (text, style, control) in enumerate(row):
-        words = safe(text).replace("\n", " ")
+        words = text.replace("\n", " ")
         if n == len(row) - 1 and not (style and style.bgcolor):
             words = words.rstrip()
         if not control:

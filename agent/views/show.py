@@ -44,7 +44,7 @@ def _head(event: Event, styled: Style, width: int) -> Iterator[str]:
     words = [f"run {event.run or '?'}"]
     if event.time:
         words.append(event.time[:16].replace("T", " ") + " UTC")
-    if isinstance(event, RunStarted):
+    if isinstance(event, RunStarted) and event.goal:
         words.append(one_line(event.goal, width))
     yield styled("bold", cut(" · ".join(words), width))
 
