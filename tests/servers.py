@@ -216,6 +216,7 @@ class Server:
 
     def _say(self, handler: BaseHTTPRequestHandler, ask: Ask, answer: Answer) -> None:
         if answer.late and self.over.wait(answer.late):
+            handler.close_connection = True
             return
         streamed = bool(ask.json.get("stream")) and not answer.whole
         pieces = (

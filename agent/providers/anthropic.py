@@ -124,7 +124,9 @@ class Anthropic:
 
         endpoint = self._endpoint
         try:
-            stream = self._client().messages.create(**sent)
+            sdk = self._client()
+            assembly.alive()  # ends the call here where nobody waits for it any more
+            stream = sdk.messages.create(**sent)
             read(stream.response, endpoint, assembly)
         except anthropic.APIConnectionError as error:
             if isinstance(error.__cause__, Answered):

@@ -86,6 +86,10 @@ class Assembly:
         blocks = [block.whole for block in self._earlier]
         return [block for block in blocks if block.get("type") != "text" or block["text"].strip()]
 
+    def alive(self) -> None:
+        """Give a sign of life."""
+        self._say("")
+
     def resume(self) -> None:
         """Be ready for the stream after a pause."""
         self._earlier += self._blocks

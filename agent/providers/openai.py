@@ -87,6 +87,7 @@ class OpenAI:
         text = json.dumps(sent, ensure_ascii=False, separators=(",", ":")).encode()
         try:
             http = self._client()
+            say("")  # ends the call here where nobody waits for it any more
             # The hook that raises Answered closes the answer; `read` closes what is a reply.
             response = http.send(http.build_request("POST", self._url, content=text), stream=True)
             self._read(response, assembly)

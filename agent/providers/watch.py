@@ -28,8 +28,9 @@ def stopping(
 
     It runs in a thread of its own; `say` is called in the caller's. Raises StoppedError when the
     flag is set, and ServiceError when nothing has been said for `idle` seconds, or for `first`
-    before anything has been. The thread ends when it next says something or its own time is up,
-    and nothing of what it says is heard.
+    before the reply has begun. The first thing said is taken for the sign that the request is on
+    its way. The thread ends when it next says something or its own time is up, and nothing of what
+    it says is heard.
     """
 
     def watched(request: Request, say: Say) -> Reply:
@@ -66,7 +67,7 @@ def listen(
 ) -> Reply:
     """Pass on what is said until the reply comes; see `stopping`."""
     limit, idle = limits
-    last = time.monotonic()
+    last, signs = time.monotonic(), 0
     while True:
         try:
             item = heard.get(timeout=TICK)
@@ -74,7 +75,8 @@ def listen(
             item = None
         stop.check()
         if isinstance(item, str):
-            limit, last = idle, time.monotonic()
+            last, signs = time.monotonic(), signs + 1
+            limit = idle if signs > 1 else limit
             say(item)
         elif isinstance(item, Reply):
             return item

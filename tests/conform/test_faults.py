@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import httpx2
 import pytest
@@ -20,6 +21,7 @@ from agent.errors import (
 )
 from agent.message import Reply
 from agent.providers import anthropic, failure
+from agent.providers.anthropic import Anthropic
 from agent.providers.blocks import Assembly as Blocks
 from agent.providers.choices import Assembly as Choices
 from agent.providers.openai import OpenAI
@@ -386,6 +388,26 @@ def test_a_stop_ends_the_wait_at_once_whatever_the_service_does(wire: Wire, hang
 
 
 @streamed
+def test_a_call_that_nobody_waits_for_any_more_is_not_sent(wire: Wire) -> None:
+    with wire.server(Answer("x")) as server:
+        provider = wire.provider(server)
+        assert isinstance(provider, Anthropic | OpenAI)
+        before = threading.enumerate()
+        with provider._lock:  # as while the SDK is loaded
+            with pytest.raises(ServiceError):
+                stopping(provider, Stop(), idle=0.2)(asked("hi"), lambda piece: None)
+            [left] = [
+                each
+                for each in threading.enumerate()
+                if each.name == "model" and each not in before
+            ]
+        left.join(10)
+        assert not left.is_alive()
+        heard(provider, asked("only this"))
+    assert len(server.requests) == 1
+
+
+@streamed
 @pytest.mark.parametrize("hang", HANGS)
 def test_a_service_that_gives_no_sign_of_life_is_given_up(wire: Wire, hang: str) -> None:
     with wire.server(HANGS[hang]) as server:
@@ -413,8 +435,9 @@ def test_a_connection_is_used_again(wire: Wire) -> None:
 
 
 def streams() -> dict[str, bytes]:
-    with AnthropicServer([SPOKEN]) as one, OpenAIServer([SPOKEN]) as two:
-        return {"anthropic": b"".join(one.stream(SPOKEN)), "openai": b"".join(two.stream(SPOKEN))}
+    short = replace(SPOKEN, text="One 😀", size=12)
+    with AnthropicServer([short]) as one, OpenAIServer([short]) as two:
+        return {"anthropic": b"".join(one.stream(short)), "openai": b"".join(two.stream(short))}
 
 
 def read(wire: str, chunks: list[bytes]) -> Reply | ModelError:

@@ -111,7 +111,7 @@ def test_thinking_is_read_under_each_of_its_names() -> None:
     with WIRE.server(answer) as server:
         reply, pieces = heard(WIRE.provider(server), asked("hi"))
     assert reply.message == Message(role="assistant", text="x", thoughts=(Thought(text="abc"),))
-    assert pieces == ["", "", "", "x"]
+    assert pieces == ["", "", "", "", "x"]
 
 
 @pytest.mark.parametrize(

@@ -308,7 +308,7 @@ def conversations(draw: st.DrawFn) -> tuple[Message, ...]:
 
 
 @streamed
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(messages=conversations(), system=text())
 def test_any_conversation_at_all_is_sent_in_a_form_that_the_service_takes(
     wire: Wire, messages: tuple[Message, ...], system: str, running: dict[str, Any]
