@@ -26,6 +26,15 @@ TRIES = 20  # replies that are no answer
 LONG_LINE = 65536  # bytes of a reply
 BLANKS = re.compile(r" {40,}")  # they could push the end of a command out of sight
 NOBODY = "nobody can be asked now; decide as the goal suggests, or report what is missing"
+WANTS = {
+    "bash": "run a command",
+    "edit_file": "edit a file",
+    "multi_edit": "edit a file",
+    "write_file": "write a file",
+    "submit_plan": "carry out a plan",
+    "run_skill": "run a skill",
+    "web_fetch": "fetch a page",
+}
 
 
 def nobody(question: Question) -> Answer:
@@ -38,7 +47,7 @@ class TerminalAsk:
 
     `keys` is the terminal's input. `pause` keeps the screen still while it is entered. Where
     there is no terminal, at the end of input, after `seconds` and once `stop` is set, nobody has
-    answered.
+    answered. `stop` is the flag of what is being done; its owner exchanges it with the work.
     """
 
     def __init__(
@@ -50,7 +59,7 @@ class TerminalAsk:
         pause: Callable[[], AbstractContextManager[None]] = nullcontext,
         seconds: float = PATIENCE,
     ) -> None:
-        self._out, self._keys, self._stop, self._pause = out, keys, stop, pause
+        self._out, self._keys, self.stop, self._pause = out, keys, stop, pause
         self._seconds = seconds
         self._lock = Lock()
 
@@ -81,10 +90,10 @@ class TerminalAsk:
     def _turn(self) -> Iterator[bool]:
         """Wait until no other question is open; whether this one can be put."""
         held = False
-        while not self._stop.is_set and not held:
+        while not self.stop.is_set and not held:
             held = self._lock.acquire(timeout=WAIT)
         try:
-            yield held and not self._stop.is_set and self._there and not self._out.gone
+            yield held and not self.stop.is_set and self._there and not self._out.gone
         finally:
             if held:
                 self._lock.release()
@@ -99,15 +108,16 @@ class TerminalAsk:
 
     def _framed(self, question: Question) -> Iterator[str]:
         """The whole question. Every line of what it is about stands behind our bar."""
-        yield self._title(question.step, f"wants to use {one_line(spelled(question.tool), 60)}")
+        wants = WANTS.get(question.tool, f"use {one_line(spelled(question.tool), 60)}")
+        yield self._title(question.step, f"wants to {wants}")
         text = BLANKS.sub(lambda run: f" ⟨{len(run[0])} blanks⟩ ", spelled(question.text))
         for row in wrapped(text.removesuffix("\n"), max(self._out.width - 4, 20)):
             style = {"+": "green", "-": "red"}.get(row[:1], "") if "\n" in text else ""
             yield f"  │ {self._out.styled(style, row)}"
-        choices = ["y: yes", "n: no", "n WORDS: no, and what to do instead"]
+        choices = ["y: yes · n: no · n WORDS: no, and what to do instead"]
         if question.rule:
-            choices.append(f"a: always {spelled(question.rule)}")
-        for row in wrapped(" · ".join(choices), max(self._out.width - 4, 20)):
+            choices.append(f"a: always allow {spelled(question.rule)}")
+        for row in wrapped("\n".join(choices), max(self._out.width - 4, 20)):
             yield f"  {row}"
 
     def _answer(self, question: Question) -> Answer:
@@ -136,7 +146,7 @@ class TerminalAsk:
         with suppress(termios.error):
             termios.tcflush(keys, termios.TCIFLUSH)
         self._out.write(self._out.styled("bold", prompt))
-        while not self._stop.is_set and (left := end - monotonic()) > 0:
+        while not self.stop.is_set and (left := end - monotonic()) > 0:
             if not select.select([keys], [], [], min(left, WAIT))[0]:
                 continue
             try:

@@ -12,6 +12,7 @@ from typing import TextIO
 
 from agent.event import (
     Event,
+    PermissionDecided,
     RunFinished,
     RunResumed,
     RunStarted,
@@ -135,6 +136,8 @@ class Terminal:
             case ToolFinished(id=id):
                 self._called(event, self._calls.pop(id, None))
                 self._since = self._clock()
+            case PermissionDecided():
+                pass  # the end of the call says it
             case _:
                 lines = [line + "\n" for line in self._story.lines(event)]
                 self._print("notice", "".join(lines))

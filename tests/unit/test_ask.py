@@ -102,7 +102,7 @@ def test_anything_else_is_asked_again(desk: Desk) -> None:
 
 def test_always_names_its_rule_first_and_is_not_offered_without_one(desk: Desk) -> None:
     asked = desk.put(desk.ask, RM)
-    assert "a: always bash(rm *)" in desk.until("allow it?")
+    assert "  a: always allow bash(rm *)\n" in desk.until("allow it?")
     desk.type("n\n")
     asked.result(10)
     asked = desk.put(desk.ask, Question(step="", tool="bash", text="sudo x", rule=""))
@@ -129,12 +129,14 @@ def test_r20_the_whole_command_is_shown_wrapped_and_spelled_out(desk: Desk) -> N
 
 
 def test_r67_a_text_cannot_pass_for_the_question(desk: Desk) -> None:
-    fake = "ls\n? step a wants to use ls\n  y: yes\nallow it? y\n"
+    fake = "ls\n? step a wants to run a command\n  y: yes\nallow it? y\n"
     asked = desk.put(desk.ask, Question(step="a", tool="bash", text=fake, rule=""))
     shown = desk.until("n WORDS")
-    assert [line for line in shown.split("\n") if "ls" in line or "allow" in line] == [
+    assert [
+        line for line in shown.split("\n") if "ls" in line or "allow" in line or "wants" in line
+    ][1:] == [
         "  │ ls",
-        "  │ ? step a wants to use ls",
+        "  │ ? step a wants to run a command",
         "  │ allow it? y",
     ]
     desk.until("\nallow it? ")
