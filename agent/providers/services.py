@@ -188,7 +188,7 @@ def build(
         max_output_tokens=max_output_tokens,
         thinking_tokens=thinking_tokens,
         idle=idle,
-        silence=max(service.silence, idle),
+        silence=silence(name, idle),
     )
     if service.wire == "anthropic":
         from agent.providers.anthropic import Anthropic
@@ -241,6 +241,12 @@ def models_at(url: str) -> tuple[str, ...] | None:
         return None
     finally:
         connection.close()
+
+
+def silence(name: str, idle: float) -> float:
+    """Seconds until the first sign of a reply of SERVICE/NAME; at least `idle`."""
+    row = SERVICES.get(name.partition("/")[0])
+    return max(row.silence, idle) if row else idle
 
 
 def small(name: str) -> str:

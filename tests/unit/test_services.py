@@ -1,12 +1,24 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from agent.errors import SetupError, UsageError
+from agent.providers import services
 from agent.providers.anthropic import Anthropic
 from agent.providers.openai import OpenAI
 from agent.providers.script import Script
-from agent.providers.services import SERVICES, Given, build, choose, models_at, small, variables
+from agent.providers.services import (
+    SERVICES,
+    Given,
+    build,
+    choose,
+    models_at,
+    silence,
+    small,
+    variables,
+)
 from tests.conform.wires import asked, heard
 from tests.servers import Answer, OpenAIServer, Plain
 
@@ -117,6 +129,26 @@ def test_the_small_model_is_of_the_same_service() -> None:
     assert small("anthropic/claude-opus-5-5") == f"anthropic/{SERVICES['anthropic'].small}"
     assert small("ollama/qwen3") == "ollama/qwen3"
     assert small("script/x.yaml") == "script/x.yaml"
+
+
+def test_a_service_that_thinks_unseen_may_be_silent_for_longer_at_first() -> None:
+    assert silence("openai/gpt-x", 60) == 300
+    assert silence("openai/gpt-x", 900) == 900
+    assert silence("anthropic/x", 60) == silence("script/x", 60) == 60
+
+
+def test_nothing_heavy_is_loaded_before_a_model_is_asked() -> None:
+    code = (
+        "import sys; from agent.providers import services, retry, watch\n"
+        "key = services.Given(value='k', origin='x')\n"
+        "services.build('anthropic/x', {'ANTHROPIC_API_KEY': key})\n"
+        "services.build('ollama/x', {})\n"
+        "print({'anthropic', 'httpx2', 'yaml', 'pydantic'} & {*sys.modules})"
+    )
+    command = [sys.executable, "-c", code]
+    root = Path(services.__file__).parents[2]
+    made = subprocess.run(command, capture_output=True, cwd=root, check=True, timeout=30)
+    assert made.stdout == b"set()\n"
 
 
 def test_every_variable_is_known() -> None:
