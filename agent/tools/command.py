@@ -74,8 +74,9 @@ def command(
 ) -> Ran:
     """Run a command in a fresh bash and wait for its end, `timeout` seconds at most.
 
-    `args` are its $1, $2, …. Each output is cut in the middle to about `limit` characters. Whatever the command has left
-    running is ended. One that can't be started has code 126 and says why on its stderr.
+    `args` are its $1, $2, …. Each output is cut in the middle to about `limit` characters.
+    Whatever the command has left running is ended. One that can't be started has code 126 and
+    says why on its stderr.
     """
     began = time.monotonic()
     outputs = Output(limit, plain=False), Output(limit, plain=False)
@@ -138,6 +139,7 @@ class Running:
         self._code: int | None = None
         self._drained = False  # what had been printed when the shell ended is read
         self._ended = False
+        self._kin: frozenset[int] = frozenset()  # those found while they are being ended
         self._looked = 0.0
         self._pipes = selectors.DefaultSelector()
         for pipe, sink in zip((self._process.stdout, self._process.stderr), sinks, strict=False):
@@ -197,7 +199,8 @@ class Running:
         """
         if sys.platform == "linux":
             fresh = time.monotonic() < self._began + FRESH
-            return family(self.pid, self._mark, but=self._before if fresh else ())
+            before = self._before if fresh else frozenset()
+            return family(self.pid, self._mark, kin=self._kin, but=before)
         else:  # noqa: RET505 - without it mypy takes the rest for unreachable
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, 0)
@@ -249,10 +252,13 @@ class Running:
         return bool(self.left())
 
     def _signal(self, number: int) -> None:
+        # Found first: once the shell has ended, no parent tells where its children come from.
         # The shell is waited for last, so that its id can't have become another group's.
+        left = self.left()
+        self._kin |= left
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
-        for id in self.left() if sys.platform == "linux" else ():
+        for id in left if sys.platform == "linux" else ():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(id, number)
 

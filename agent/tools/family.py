@@ -23,10 +23,12 @@ def living() -> frozenset[int]:
         return frozenset(int(entry.name) for entry in entries if entry.name.isdecimal())
 
 
-def family(leader: int, mark: bytes, *, but: Collection[int] = ()) -> frozenset[int]:
+def family(
+    leader: int, mark: bytes, *, kin: Collection[int] = (), but: Collection[int] = ()
+) -> frozenset[int]:
     """Ids of the living processes that the session leader `leader` began, without itself.
 
-    `mark` stands in the environment of each, `but` are ids not to look at.
+    `mark` stands in the environment of each; `kin` are known to belong to it, `but` not to.
     """
     found: set[int] = set()
     parents: dict[int, int] = {}
@@ -34,7 +36,7 @@ def family(leader: int, mark: bytes, *, but: Collection[int] = ()) -> frozenset[
         if id in but or id == leader or (traces := _traces(id)) is None:
             continue
         parent, session = traces
-        if session == leader or parent == leader or _marked(id, mark):
+        if id in kin or leader in (session, parent) or _marked(id, mark):
             found.add(id)
         else:
             parents[id] = parent

@@ -37,6 +37,12 @@ def test_a_command_gives_both_outputs_and_its_code(tmp_path: Path) -> None:
     assert 0 < done.seconds < 5
 
 
+def test_a_command_has_its_arguments(tmp_path: Path) -> None:
+    args = ("a b", "$x", "")
+    done = command('printf "[%s]" "$@"; echo "$2"', cwd=tmp_path, env=ENV, stop=Stop(), args=args)
+    assert done.stdout == "[a b][$x][]$x\n"
+
+
 def test_a_command_ended_by_a_signal_has_the_shell_s_code(tmp_path: Path) -> None:
     assert ran("kill -9 $$", tmp_path).code == 137
     assert ran("sh -c 'kill -15 $$'", tmp_path).code == 143
@@ -160,11 +166,14 @@ def test_a_missing_directory_is_said(tmp_path: Path) -> None:
     assert "gone" in done.stderr
 
 
-def test_bash_is_never_one_from_the_working_directory(tmp_path: Path) -> None:
+def test_bash_is_never_one_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/bash").write_text("#!/bin/sh\necho hostile\n", encoding="utf-8")
     (tmp_path / "bin/bash").chmod(0o755)
-    path = f".:{tmp_path}/bin:bin::/usr/bin:/bin"
+    path = f".:{tmp_path}/bin:bin:..{tmp_path}/bin::/usr/bin:/bin"
     assert shell({"PATH": path}, tmp_path) == "/usr/bin/bash"
     assert command("echo fine", cwd=tmp_path, env={"PATH": path}, stop=Stop()).stdout == "fine\n"
 

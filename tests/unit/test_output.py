@@ -73,8 +73,8 @@ def test_c046_letters_cut_between_two_reads_are_whole() -> None:
 
 def test_c047_overwritten_frames_take_no_room() -> None:
     kept = Output(200)
-    for percent in range(3000):
-        kept.feed(b"\rfetch %d%%" % (percent // 30 + 1))
+    for number in range(20_000):  # more than a line may hold
+        kept.feed(b"\rfetch %d%%" % (number // 200 + 1))
     kept.feed(b"\n\x1b[31mred\x1b[0m \x1b[2Kdone\n")
     assert kept.take() == "fetch 100%\nred done\n"
 
@@ -132,6 +132,7 @@ def test_a_file_holds_no_more_than_its_bound(
     text = kept.take()
     (file,) = tmp_path.iterdir()
     assert file.stat().st_size == output.SPILL
+    assert text.endswith("y" * 59 + "\n")
     assert f"the first {output.SPILL:,} characters are in {file}" in text
 
 
