@@ -249,5 +249,5 @@ def _classes(state: State, names: Mapping[str, str]) -> Iterator[str]:
 def _label(text: str) -> str:
     """Text within a label's quotes: all that Mermaid could read as its own is a number."""
     return "".join(
-        sign if sign.isalnum() or sign in " .,_-/$*:" else f"#{ord(sign)};" for sign in text
+        sign if sign.isalnum() or sign in " .,_-/*:" else f"#{ord(sign)};" for sign in text
     )

@@ -164,7 +164,8 @@ class Story:
         said = self._said(event)
         yield style, words + (f" — {said}" if said else "")
         if self._level == "verbose" and event.status == "failed":
-            yield "dim", "\n".join(f"    {line}" for line in tail(event.summary, 10))
+            rows = tail(event.error or event.summary, 10)
+            yield "dim", "\n".join(f"    {line}" for line in rows)
 
     def _attempt(self, event: StepFinished) -> str:
         """Which attempt has failed, where there may be another."""
@@ -197,7 +198,9 @@ class Story:
             fine = [self.state.fine(one.id) for one in self.state.steps.values()
                     if one.part_of == step.id]  # fmt: skip
             return f"{sum(fine)} of {len(fine)} done"
-        if step and step.run is not None and event.status in {"done", "failed"}:
+        if event.status == "failed":
+            return one_line(how_failed(event.error or text), 400)
+        if step and step.run is not None and event.status == "done":
             text = next(iter(tail(text, 1)), "")
         return one_line(text, 400).removeprefix("skipped: ")
 
@@ -252,7 +255,9 @@ class Story:
             self._asked[key] = event
             return
         asked = self._asked.pop(key, None)
-        if self._level == "quiet" or self._brief:
+        step = self.state.steps.get(step_of(event))
+        itself = step is not None and step.run is not None and self._level != "verbose"
+        if self._level == "quiet" or self._brief or itself:
             return
         words = gist(event.name, asked.input if asked else {}, max(self._width() * 3 // 5, 20))
         came = hint(event, 120)
@@ -275,6 +280,15 @@ class Story:
                 yield "dim", f"    {self._of(event)}{one_line(tool, 60)} was allowed (by {by})"
             case _:
                 pass
+
+
+def how_failed(text: str) -> str:
+    """The line that says most of a failure: how a command ended and its last words, or the first
+    of other words."""
+    lines = tail(text, 2)
+    if lines and lines[-1].startswith(("exit code", "time ran out")):
+        return ": ".join(reversed(lines))
+    return text
 
 
 def tail(text: str, count: int) -> Sequence[str]:

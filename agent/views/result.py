@@ -84,10 +84,15 @@ def _steps(state: State) -> dict[str, dict[str, Any]]:
     return {
         step.id: {
             "status": state.standing(step.id),
-            "summary": state.text.get(step.id, ""),
+            "summary": words(state, step.id),
             "outputs": list(state.outputs.get(step.id, ())),
             "attempts": state.tries.get(step.id, 0),
             "seconds": round(state.seconds.get(step.id, 0.0), 3),
         }
         for step in state.listed
     }
+
+
+def words(state: State, id: str) -> str:
+    """A step's text, or how it has failed."""
+    return state.failure(id) if state.standing(id) == "failed" else state.text.get(id, "")

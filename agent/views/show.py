@@ -12,6 +12,7 @@ from agent.views import figures
 from agent.views.lines import SIGNS, WORDS, Level, Story, between
 from agent.views.plain import cells, cut, one_line, padded, safe
 from agent.views.plan_text import Style, unstyled
+from agent.views.result import words
 
 
 def story(
@@ -68,7 +69,7 @@ def summary(events: Iterable[Event]) -> dict[str, Any]:
         "steps": {
             step.id: {
                 "status": state.standing(step.id),
-                "summary": state.text.get(step.id, ""),
+                "summary": words(state, step.id),
                 "outputs": list(state.outputs.get(step.id, ())),
                 "attempts": state.tries.get(step.id, 0),
                 "seconds": state.seconds.get(step.id, 0.0),

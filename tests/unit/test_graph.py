@@ -148,7 +148,7 @@ flowchart TD
   subgraph s2["sub<br/>/s"]
   s3["sub.one<br/>1"]
   end
-  s4["z<br/>$ true"]
+  s4["z<br/>#36; true"]
   s1 --> s2
   s2 --> s4
 """

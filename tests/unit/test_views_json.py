@@ -149,6 +149,12 @@ def test_a_run_that_has_finished_says_its_status_itself() -> None:
     assert (told["status"], told["total_cost_usd"]) == ("interrupted", None)
 
 
+def test_a_failed_step_s_summary_is_how_it_failed() -> None:
+    failed = StepFinished(step="b", status="failed", summary="out", error="out\nexit code 1")
+    steps = result(code=1, answer="", state=State.of([*EVENTS, failed]))["steps"]
+    assert steps["b"]["summary"] == "out\nexit code 1"
+
+
 def test_an_error_before_the_run_has_the_same_shape_and_says_what_would_help() -> None:
     error = PlanError(["a needs b, which is no step"], where="p.yaml:3")
     told = result(code=2, answer="", error=error)

@@ -93,10 +93,17 @@ def test_what_needs_a_failed_step_says_so() -> None:
             Step(id="test", run="pytest", needs=("build",)),
         )
     )
-    shown = told(list(played(commands, {"build": ["cc\nError 2\n"], "lint": ["E1"]})))
+    shown = told(list(played(commands, {"build": ["cc\nError\nexit code 2"], "lint": ["E1"]})))
     assert "  lint          $ ruff · may fail\n  mend          mend it · if lint.failed\n" in shown
-    assert "✗ build 2.5s — Error 2\n" in shown  # of a command its last words
+    assert "✗ build 2.5s — exit code 2: Error\n" in shown
     assert "↷ test skipped — build failed\n" in shown
+
+
+def test_how_a_command_failed_is_told_though_it_wrote_nothing_to_stdout() -> None:
+    begun = list(played(Plan(steps=(Step(id="a", run="make"),))))[:3]
+    end = StepFinished(step="a", status="failed", error="cc: no\nexit code 1", seconds=0.5)
+    assert "✗ a 0.5s — exit code 1: cc: no\n" in told([*begun, end])
+    assert "    cc: no\n    exit code 1\n" in told([*begun, end], "verbose")
 
 
 def test_a_foreach_shows_its_copies_with_their_items() -> None:
