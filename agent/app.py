@@ -243,9 +243,15 @@ class App:
         def tell(text: str) -> None:
             emit(Notice(text=text))
 
-        watched = watch.stopping(raw, stop, self.settings.stream_idle)
+        def wait(seconds: float) -> bool:
+            stop.wait(seconds)
+            stop.check()
+            return False
+
+        idle = self.settings.stream_idle
+        watched = watch.stopping(raw, stop, idle, first=services.silence(full, idle))
         counted = within(watch.metered(watched, emit, full, self.settings.prices), self.budget)
-        patient = retry.retrying(counted, stop.wait, tell, gate=gate)
+        patient = retry.retrying(counted, wait, tell, gate=gate)
         return retry.whole(patient, tell=tell)
 
     def _provider(self, name: str) -> Provider:
