@@ -17,6 +17,8 @@ from agent.settings import Mode, Rules
 
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
+STRICTER: tuple[Decision, ...] = ("allow", "ask", "deny")
+
 ALIASES = {
     "Bash": "bash",
     "Read": "read_file",
@@ -54,7 +56,18 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 def decide(mode: Mode, rules: Rules, name: str, writes: bool, input: dict[str, Any]) -> Verdict:
-    """Whether the tool `name` may be used with `input`; `writes`: it may change something."""
+    """Whether the tool `name` may be used with `input`; `writes`: it may change something.
+
+    A download that is saved is judged as a write to its file as well; the stricter word counts.
+    """
+    verdict = _decide(mode, rules, name, writes, input)
+    if name == "web_fetch" and isinstance(path := input.get("save_to"), str):
+        saved = _decide(mode, rules, "write_file", True, {"path": path})
+        return max(verdict, saved, key=lambda each: STRICTER.index(each.decision))
+    return verdict
+
+
+def _decide(mode: Mode, rules: Rules, name: str, writes: bool, input: dict[str, Any]) -> Verdict:
     subject = _subject(name, input)
     always = _always(name, subject)
 
