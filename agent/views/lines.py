@@ -1,6 +1,6 @@
-"""Progress as lines, one a happening: for logs, pipes and terminals that can do no more."""
+"""What happens, as lines: all that a pipe gets, and what stays on a terminal."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Literal, TypeAlias, assert_never
@@ -26,12 +26,12 @@ from agent.event import (
     step_of,
 )
 from agent.plan import Step
-from agent.seams import Sink
 from agent.state import State
 from agent.views import figures
 from agent.views.figures import counted
 from agent.views.gist import gist, hint
-from agent.views.plain import Output, cut, one_line, safe, wrapped
+from agent.views.graph import at_once
+from agent.views.plain import cut, one_line, safe, wrapped
 from agent.views.plan_text import MANY, Style, described, rows
 
 Level: TypeAlias = Literal["quiet", "normal", "verbose"]
@@ -55,19 +55,8 @@ REVISED = {
 WHOLE = {  # what went wrong, was decided, is the end: wrapped, not cut
     "red", "yellow", "magenta", "bold green", "bold yellow", "bold red",
 }  # fmt: skip
+MOST_PLAYED = 1000  # steps of a plan for which it is worked out how many can run at once
 MOST_ROWS = 6  # of such a line
-PIPE_WIDTH = 200  # columns of a line where there is no terminal
-
-
-def lines(out: Output, level: Level = "normal") -> Sink:
-    """A sink that prints what `Story` tells."""
-    story = Story(out.styled, lambda: out.width if out.tty else PIPE_WIDTH, level)
-
-    def show(event: Event) -> None:
-        for line in story.lines(event):
-            out.line(line)
-
-    return show
 
 
 class Story:
@@ -89,6 +78,11 @@ class Story:
         self._brief = brief and level != "verbose"
         self._began: dict[str, str] = {}  # time of a step's last start
         self._asked: dict[tuple[str, str], ToolStarted] = {}  # calls under way
+
+    def recall(self, events: Iterable[Event]) -> None:
+        """Take in what has happened before, without telling it."""
+        for event in events:
+            self.state.apply(event)
 
     def lines(self, event: Event) -> Iterator[str]:
         """What is to be told of an event, in lines that fit; takes it in as well."""
@@ -215,7 +209,8 @@ class Story:
         most = 10_000 if self._level == "verbose" else 12 if self._brief else MANY
         match event:
             case PlanCreated(plan=plan):
-                yield "", "\n".join(described(plan, width, most=most))
+                wide = at_once(plan) if len(plan.steps) <= MOST_PLAYED else 0
+                yield "", "\n".join(described(plan, width, most=most, at_once=wide))
             case PlanRevised(action=action, plan=plan):
                 words = f"↻ {self._of(event).removesuffix(': ')} {REVISED[action]}"
                 why = one_line(event.because, 400)

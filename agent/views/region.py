@@ -57,7 +57,8 @@ class Region:
         with self.lock:
             self._end.set()
             if self._open:
-                self._out.write(self._erased())
+                if not self._pauses:  # otherwise the foot is away already
+                    self._out.write(self._erased())
                 self._open = False
                 self._unhush()
 
@@ -131,7 +132,7 @@ class Region:
         return home + "\x1b[J"
 
     def _hush(self) -> None:
-        if self._keys is None or not self._keys.isatty():
+        if self._keys is None or self._keys.closed or not self._keys.isatty():
             return
         with suppress(termios.error):
             self._echo = termios.tcgetattr(self._keys)

@@ -5,7 +5,7 @@ that can't do that, or where there is none, the same is told in plain lines.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
 from typing import TextIO
@@ -24,12 +24,13 @@ from agent.event import (
 )
 from agent.views import figures
 from agent.views.gist import diff, gist, hint
-from agent.views.lines import PIPE_WIDTH, Level, Story
+from agent.views.lines import Level, Story
 from agent.views.plain import Output, cut
 from agent.views.prose import Prose, rendered
 from agent.views.region import Region
 from agent.views.tree import FRAMES, PLAIN_FRAMES, Tree
 
+PIPE_WIDTH = 200  # columns of a line where there is no terminal
 DIFF_ROWS = 30  # rows of an edit's diff that are shown
 RUNS = {"submit_plan", "run_skill"}  # calls whose outcome is a run, which has been shown
 
@@ -81,6 +82,11 @@ class Terminal:
                 if not self._turns:
                     self._region.close()
                 self._region.draw()
+
+    def recall(self, events: Iterable[Event]) -> None:
+        """Take in what a run's log tells, without showing it: the run is about to go on."""
+        with self._region.lock:
+            self._story.recall(events)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -176,8 +182,3 @@ class Terminal:
         doing = gist(call.name, call.input, width) if call else "thinks"
         passed = figures.clock(self._clock() - self._since)
         return self._out.styled("cyan", frame) + " " + cut(f"{passed} · {doing}", width - 2)
-
-
-def live(out: Output, level: Level = "normal", *, keys: TextIO | None = None) -> Terminal:
-    """A sink for a run whose answer is printed elsewhere: only its progress."""
-    return Terminal(out, level, keys=keys, prose=False)

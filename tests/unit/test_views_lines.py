@@ -13,6 +13,7 @@ from agent.event import (
     RevisionFailed,
     RunFinished,
     RunResumed,
+    RunStarted,
     StepFinished,
     ToolFinished,
     ToolStarted,
@@ -21,19 +22,21 @@ from agent.message import Usage
 from agent.plan import Plan, Step
 from agent.views import figures
 from agent.views.gist import diff, gist, hint
-from agent.views.lines import Level, lines
+from agent.views.lines import Level
 from agent.views.outline import outline, sentence
 from agent.views.plain import Output, cells
 from agent.views.plan_text import described
+from agent.views.terminal import Terminal
 from tests.plans import plan
 from tests.scenes import RUN, diamond, fan, played
 
 
 def told(events: list[Event], level: Level = "normal") -> str:
     out = io.StringIO()
-    sink = lines(Output(out, {"TERM": "xterm"}), level)
+    view = Terminal(Output(out, {"TERM": "xterm"}), level, prose=False)
     for event in events:
-        sink(event)
+        view(event)
+    view.close()
     return out.getvalue()
 
 
@@ -41,7 +44,7 @@ def test_a_run_is_one_line_a_happening() -> None:
     assert (
         told(list(played(diamond())))
         == """\
-plan: Mend the parser · 4 steps
+plan: Mend the parser · 4 steps, 2 at once
   look                Find the cause
   fix ← look          Mend the code · check: make
   docs ← look         写文档 🚀
@@ -124,7 +127,7 @@ def test_quiet_tells_only_what_went_wrong() -> None:
     events = [*played(diamond(), {"look": ["x", "y"]}), Notice(text="the disk is full")]
     shown = told(events, "quiet")
     assert shown.split("\n") == [
-        "✗ failed in 1m 15s · 0 of 4 steps done · 2.0k tok · $0.02", "! the disk is full", "",
+        "✗ failed in 1m 15s · 0 of 4 steps done · 2.0k tok · $0.02", "", "! the disk is full", "",
     ]  # fmt: skip
 
 
@@ -138,6 +141,7 @@ def test_verbose_tells_of_models_and_of_whole_failures() -> None:
 def test_notices_refusals_and_resumption_are_told() -> None:
     shown = told(
         [
+            RunStarted(goal="", cwd="/w", model="m", version="0"),
             PlanCreated(plan=plan(a="", b="a"), source="file"),
             StepFinished(step="a", status="done", reused=True),
             RunResumed(attempt=2),
@@ -184,10 +188,10 @@ def test_a_terminal_s_lines_fit_it_and_what_went_wrong_is_wrapped() -> None:
             return True
 
     stream = Tty()
-    sink = lines(Output(stream, {"TERM": "dumb"}, size=lambda: (40, 20)))
+    view = Terminal(Output(stream, {"TERM": "dumb"}, size=lambda: (40, 20)), prose=False)
     reason = "the check has failed because " + "x" * 40
     for event in played(diamond(), {"fix": [reason]}, texts={"docs": "天枢" * 30}):
-        sink(event)
+        view(event)
     shown = stream.getvalue().split("\n")
     assert max(map(cells, shown)) <= 40
     assert "".join(line.strip() for line in shown).count("x" * 40) == 1

@@ -1,5 +1,6 @@
 import io
 import os
+import re
 import termios
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -8,13 +9,19 @@ from time import monotonic, perf_counter
 
 import pyte
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET
 
 from agent.event import (
     Event,
     ModelCalled,
     Notice,
     PermissionAsked,
+    PermissionDecided,
+    RevisionFailed,
     RunFinished,
+    RunResumed,
     StepFinished,
     StepStarted,
     Text,
@@ -27,7 +34,7 @@ from agent.plan import Plan, Step
 from agent.state import State
 from agent.views.plain import Output, cells
 from agent.views.region import Region
-from agent.views.terminal import Terminal, live
+from agent.views.terminal import Terminal
 from agent.views.tree import Tree
 from tests.scenes import diamond, fan, played
 
@@ -309,14 +316,14 @@ def test_a_frame_of_many_steps_costs_little() -> None:
 
 def test_a_run_leaves_its_story_and_takes_its_tree_away() -> None:
     stage = Stage(60, 30)
-    view = live(stage.out)
+    view = Terminal(stage.out, prose=False)
     events = after(played(diamond()), view, StepStarted)
     assert stage.shown[-5].endswith("0/4 · 0s")
     assert [row.split()[1] for row in stage.shown[-4:]] == ["look", "fix", "docs", "report"]
     for event in events:
         view(event)
     assert stage.shown == [
-        "plan: Mend the parser · 4 steps",
+        "plan: Mend the parser · 4 steps, 2 at once",
         "  look                Find the cause",
         "  fix ← look          Mend the code · check: make",
         "  docs ← look         写文档 🚀",
@@ -332,7 +339,7 @@ def test_a_run_leaves_its_story_and_takes_its_tree_away() -> None:
 
 def test_a_question_finds_the_screen_still() -> None:
     stage = Stage(60, 30)
-    view = live(stage.out)
+    view = Terminal(stage.out, prose=False)
     events = after(played(diamond()), view, StepStarted)
     with view.paused():
         stage.out.line("allow it?")
@@ -345,9 +352,24 @@ def test_a_question_finds_the_screen_still() -> None:
     view.close()
 
 
+def test_a_run_that_goes_on_shows_what_is_left_of_it() -> None:
+    events = list(played(diamond()))
+    second = next(n for n, event in enumerate(events) if getattr(event, "step", "") == "fix")
+    stage = Stage(60, 20)
+    view = Terminal(stage.out, prose=False)
+    view.recall(events[:second])
+    view(RunResumed(attempt=2))
+    assert stage.shown[0] == "↻ resumed (attempt 2): 1 of 4 steps done"
+    view(events[second])
+    assert [row.split()[1] for row in stage.shown[-3:]] == ["fix", "docs", "report"]
+    for event in events[second + 1 :]:
+        view(event)
+    assert "4 of 4 steps done" in stage.shown[-1]
+
+
 def test_a_run_that_breaks_off_leaves_a_clean_terminal() -> None:
     stage = Stage(60, 30)
-    view = live(stage.out)
+    view = Terminal(stage.out, prose=False)
     after(played(diamond()), view, StepStarted)
     view.close()
     assert stage.shown[-1].startswith("  report")
@@ -370,7 +392,7 @@ def test_c103_a_plain_terminal_gets_lines_without_escapes(environ: dict[str, str
 
 def test_events_from_many_threads_keep_lines_whole() -> None:
     stage = Stage(80, 40)
-    view = live(stage.out)
+    view = Terminal(stage.out, prose=False)
     after(played(diamond()), view, StepStarted)
 
     def tell(name: str) -> None:
@@ -490,12 +512,58 @@ def test_an_interrupted_answer_stays_as_far_as_it_came() -> None:
 
 def test_the_answer_of_a_headless_run_is_left_to_others() -> None:
     stage = Stage(60, 20)
-    view = live(stage.out)
+    view = Terminal(stage.out, prose=False)
     with view.turn():
         view(TextDelta(text="Hello"))
         view(Text(text="Hello"))
         view(Notice(text="careful"))
     assert stage.shown == ["! careful"]
+
+
+OURS = re.compile(r"\r?\x1b\[(?:\?25[lh]|\?7[lh]|\d*[AJK]|\d+(?:;\d+)*m)")
+hostile = st.text(
+    st.sampled_from("ab \x1b[]2J0;mA\x07\x9b\u202e\u200b\r\n\x08天`*#&\\$"), max_size=40
+)
+
+
+@given(hostile, st.sampled_from(["step", "chat"]))
+@settings(max_examples=40)
+def test_r66_hostile_words_anywhere_bring_no_escape_sequence_of_their_own(
+    words: str, where: str
+) -> None:
+    step = "a" if where == "step" else UNSET
+    stage = Stage(60, 20)
+    view = Terminal(stage.out, "verbose")
+    plan = Plan(goal=words, steps=(Step(id="a", do=words, verify=words), Step(id="b", run=words)))
+    with view.turn():
+        for event in list(played(plan, {"a": [words]}, texts={"a": words})):
+            view(event)
+        for event in (
+            TextDelta(step=step, text=words),
+            ToolStarted(step=step, id="1", name=words, input={"command": words, "path": words}),
+            PermissionAsked(step=step, tool=words, rule=words),
+            PermissionDecided(step=step, tool=words, rule=words, decision="deny", by="user"),
+            ToolFinished(step=step, id="1", name=words, ok=False, output=words, seconds=0),
+            Text(step=step, text=words),
+            Notice(step=step, text=words),
+            RevisionFailed(step="a", because=words),
+        ):
+            view(event)
+            with view.paused():
+                pass
+    view.close()
+    left = OURS.sub("", stage.getvalue())
+    assert set(left) & set("\x1b\r\x07\x08\x9b\u202e\u200b") == set()
+
+
+def test_closing_during_a_question_leaves_it_on_the_screen() -> None:
+    stage = Stage(60, 30)
+    view = Terminal(stage.out, prose=False)
+    after(played(diamond()), view, StepStarted)
+    with view.paused():
+        stage.out.write("allow it? ")
+        view.close()
+    assert stage.shown[-1] == "allow it?"
 
 
 def test_closing_takes_no_long_time_and_may_be_done_by_anyone() -> None:
