@@ -1,23 +1,24 @@
-"""`python -m tests`: every gate, in the order of their speed. Stops at the first that fails."""
+"""`python -m tests`: every gate, in the order of their speed. Stops at the first that fails.
+
+What stands behind it on the command line is pytest's: `python -m tests -x tests/unit`.
+"""
 
 import subprocess
 import sys
+from pathlib import Path
 
-GATES = [
-    "ruff format --check .",
-    "ruff check .",
-    "lint-imports",
-    "mypy",
-    "pytest -q",
-]
+ROOT = Path(__file__).parent.parent
+LINT_IMPORTS = "from importlinter.cli import lint_imports_command as lint; lint()"
 
-for gate in GATES:
-    print(f"· {gate}", flush=True)
-    name, *rest = gate.split()
-    command = (
-        ["lint-imports", *rest]
-        if name == "lint-imports"
-        else [sys.executable, "-X", "warn_default_encoding", "-m", name, *rest]
-    )
-    if code := subprocess.run(command, check=False).returncode:
-        sys.exit(code)
+GATES = {
+    "ruff format --check": ["-m", "ruff", "format", "--check", "."],
+    "ruff check": ["-m", "ruff", "check", "--quiet", "."],
+    "lint-imports": ["-c", LINT_IMPORTS],
+    "mypy": ["-m", "mypy"],
+    "pytest": ["-X", "warn_default_encoding", "-m", "pytest", "-q", *sys.argv[1:]],
+}
+
+for name, words in GATES.items():
+    print(f"· {name}", flush=True)
+    if code := subprocess.run([sys.executable, *words], check=False, cwd=ROOT).returncode:
+        sys.exit(f"· {name}: failed ({code})" if name != "pytest" else code)
