@@ -1,0 +1,1 @@
+"""Adds up what was spent."""
