@@ -107,6 +107,7 @@ class PlanRevised(Base, frozen=True, tag="plan.revised"):
 
     action: Action
     plan: Plan | None = None  # the whole plan from here on, where it has changed
+    kept: tuple[str, ...] = ()  # of a replacing plan: its steps that go on as they stand
     because: str = ""
 
 

@@ -13,7 +13,7 @@ last one at each path, which in turn waits for those before it there.
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -21,11 +21,12 @@ from agent.plan import Step
 
 MOST_LOOKS = 100_000  # comparisons of paths; what is beyond goes one after another
 
-WILD = frozenset("*?[]{}")
+WILD = re.compile(r"[*?\[\]{}]")
+VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})")
 FILE = re.compile(r"[^.]\.[a-z][a-z0-9_]{0,9}$")  # a name with an ending
 
 Waits: TypeAlias = Mapping[str, Collection[str]]
-Globs: TypeAlias = Mapping[str, tuple[str, ...]]
+Globs: TypeAlias = Mapping[str, tuple["_Glob", ...]]
 
 
 def order(
@@ -44,23 +45,21 @@ def order(
     ids = {step.id for step in steps}
     if waits is None:
         waits = {step.id: [need for need in step.after if need in ids] for step in steps}
-    line = _Line(steps, {id: set() if id in begun else set(waits[id]) for id in ids}, begun)
-    reads = {step.id: tuple(map(_glob, step.reads or ())) for step in steps}
-    writes = {step.id: tuple(map(_glob, step.writes or ())) for step in steps}
+    reads = {step.id: tuple(map(_Glob.of, step.reads or ())) for step in steps}
+    writes = {step.id: tuple(map(_Glob.of, step.writes or ())) for step in steps}
     free = {step.id for step in steps if step.writes is None and step.reads is None}.union(free)
+    if not free and not any(writes.values()):
+        return {id: set() for id in ids}
+    line = _Line(steps, {id: set() if id in begun else set(waits[id]) for id in ids}, begun)
     if any(reads.values()):
         _follow(line, reads, writes)
         _turn_back(line, reads, writes, begun)
     tied = _tied(line.listed, reads, writes, free, begun)
     for id, of in tied.items():
         line.wait(id, of)
-    tied = _tied(line.ids, reads, writes, free, begun)
+    if (ids_in_line := line.ids) != line.listed:
+        tied = _tied(ids_in_line, reads, writes, free, begun)
     return {id: of - set(waits[id]) for id, of in tied.items()}
-
-
-def _glob(path: str) -> str:
-    """A path with the variables that are not known yet as what they may be: anything."""
-    return re.sub(r"\$(\w+|\{\w+\})", "**", path)
 
 
 def _follow(line: "_Line", reads: Globs, writes: Globs) -> None:
@@ -119,8 +118,8 @@ def _tied(
     return tied
 
 
-def _touch(reads: Iterable[str], writes: Iterable[str]) -> bool:
-    return any(overlap(one, other) for one in reads for other in writes)
+def _touch(reads: Iterable["_Glob"], writes: Iterable["_Glob"]) -> bool:
+    return any(one.meets(other) for one in reads for other in writes)
 
 
 class _Line:
@@ -140,11 +139,16 @@ class _Line:
         for id, of in waits.items():
             for one in of:
                 self._users[one].add(id)
+        self._straight = all(
+            self._number[one] < n for n, id in enumerate(self.listed) for one in waits[id]
+        )  # the list itself is such an order
         self._place = {id: n for n, id in enumerate(self.ids)}
 
     @property
     def ids(self) -> list[str]:
         """The ids in the order of the list, each behind what it waits for."""
+        if self._straight:
+            return self.listed
         line: list[str] = []
         seen: set[str] = set()
         for first in self.listed:
@@ -171,6 +175,7 @@ class _Line:
                 moved = self._reached(before, self._waits, low, high) + ahead
                 places = sorted(self._place[id] for id in moved)
                 self._place |= zip(moved, places, strict=True)
+                self._straight = False
             self._waits[after].add(before)
             self._users[before].add(after)
 
@@ -185,10 +190,39 @@ class _Line:
         return sorted(seen, key=self._place.__getitem__)
 
 
+class _Glob(NamedTuple):
+    parts: tuple[str, ...]
+    stem: tuple[str, ...]  # the parts before the first wild one
+
+    @classmethod
+    def of(cls, path: str) -> "_Glob":
+        """A path, in one case, because some disks know no other; what a variable stands for may be
+        anything, and a wild name alone may be anywhere."""
+        path = (VARIABLE.sub("**", path) if "$" in path else path).casefold()
+        parts = tuple(part for part in path.split("/") if part not in {"", "."})
+        if len(parts) == 1 and WILD.search(parts[0]):
+            parts = ("**", *parts)
+        if not WILD.search(path):
+            return cls(parts, parts)
+        return cls(parts, tuple(takewhile(lambda part: not WILD.search(part), parts)))
+
+    def meets(self, other: "_Glob") -> bool:
+        """Whether both may name the same file."""
+        ours, theirs = self.parts, other.parts
+        for mine, yours in zip(ours, theirs, strict=False):
+            if mine == yours and "*" not in mine:
+                continue
+            if "**" in mine or "**" in yours:
+                return _holds(ours[-1]) or _holds(theirs[-1]) or _meet(ours[-1], theirs[-1])
+            if not _meet(mine, yours):
+                return False
+        return True
+
+
 class _Place(Struct):
     """A directory of the paths that were put into an index."""
 
-    here: dict[str, list[str]] = {}  # path or glob → who has it
+    here: dict[_Glob, list[str]] = {}  # who has what ends, or gets wild, in it
     inside: dict[str, "_Place"] = {}
 
 
@@ -197,72 +231,62 @@ class _Index:
 
     def __init__(self) -> None:
         self._root = _Place()
-        self.looks = 0  # how many paths were looked at; a measure of its cost
+        self.looks = 0  # how many globs were looked at; a measure of its cost
 
-    def add(self, id: str, paths: Iterable[str]) -> None:
-        """Let `id` have these paths as well as those who have them."""
-        for path in paths:
-            here = self._at(path).here.setdefault(path, [])
+    def add(self, id: str, globs: Iterable[_Glob]) -> None:
+        """Let `id` have these globs as well as those who have them."""
+        for glob in globs:
+            here = self._at(glob).here.setdefault(glob, [])
             if not here or here[-1] != id:
                 here.append(id)
 
-    def put(self, id: str, paths: Iterable[str]) -> None:
-        """Let `id` alone have these paths."""
-        for path in paths:
-            self._at(path).here[path] = [id]
+    def put(self, id: str, globs: Iterable[_Glob]) -> None:
+        """Let `id` alone have these globs."""
+        for glob in globs:
+            self._at(glob).here[glob] = [id]
 
     def clear(self) -> None:
         self._root = _Place()
 
-    def _at(self, path: str) -> _Place:
+    def _at(self, glob: _Glob) -> _Place:
         place = self._root
-        for part in _plain(path):
-            place = place.inside.setdefault(part, _Place())
+        for part in glob.stem:
+            if part not in place.inside:
+                place.inside[part] = _Place()
+            place = place.inside[part]
         return place
 
     def all(self) -> Iterator[str]:
         return (id for _, ids in _below(self._root) for id in ids)
 
-    def overlapping(self, paths: Iterable[str]) -> Iterator[str]:
-        """Who has a glob that may match what one of `paths` matches; one id may come twice."""
-        for path in paths:
-            for have, ids in self._near(_plain(path)):
+    def overlapping(self, globs: Iterable[_Glob]) -> Iterator[str]:
+        """Who has a glob that may match what one of `globs` matches; one id may come twice."""
+        for glob in globs:
+            for have, ids in self._near(glob):
                 self.looks += len(ids)
-                if overlap(have, path):
+                if have == glob or have.meets(glob):
                     yield from ids
 
-    def _near(self, parts: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-        """All at a directory, above and below it."""
+    def _near(self, glob: _Glob) -> list[tuple[_Glob, list[str]]]:
+        """All at a glob's directory, above and below it."""
+        found: list[tuple[_Glob, list[str]]] = []
         place = self._root
-        for part in parts:
-            yield from place.here.items()
+        for part in glob.stem:
+            found += place.here.items()
             if part not in place.inside:
-                return
+                return found
             place = place.inside[part]
-        yield from _below(place)
+        return found + _below(place)
 
 
-def _below(place: _Place) -> Iterator[tuple[str, list[str]]]:
-    stack = [place]
+def _below(place: _Place) -> list[tuple[_Glob, list[str]]]:
+    found = list(place.here.items())
+    stack = list(place.inside.values())
     while stack:
         place = stack.pop()
-        yield from place.here.items()
+        found += place.here.items()
         stack += place.inside.values()
-
-
-def _plain(path: str) -> list[str]:
-    """The leading parts of a path in which nothing is wild."""
-    return list(takewhile(lambda part: not _wild(part), _parts(path)))
-
-
-def _parts(path: str) -> list[str]:
-    """The parts of a path, in one case: some disks know no other. A wild name may be anywhere."""
-    parts = [part for part in path.casefold().split("/") if part not in {"", "."}]
-    return ["**", *parts] if len(parts) == 1 and _wild(parts[0]) else parts
-
-
-def _wild(part: str) -> bool:
-    return not WILD.isdisjoint(part)
+    return found
 
 
 def overlap(one: str, other: str) -> bool:
@@ -273,15 +297,7 @@ def overlap(one: str, other: str) -> bool:
     >>> overlap("src/*.py", "src/a.py"), overlap("src/**", "docs/**"), overlap("*.py", "*.md")
     (True, False, False)
     """
-    if one == other:
-        return True
-    ours, theirs = _parts(one), _parts(other)
-    for mine, yours in zip(ours, theirs, strict=False):
-        if "**" in mine or "**" in yours:
-            return _holds(ours[-1]) or _holds(theirs[-1]) or _meet(ours[-1], theirs[-1])
-        if not _meet(mine, yours):
-            return False
-    return True
+    return one == other or _Glob.of(one).meets(_Glob.of(other))
 
 
 def _holds(name: str) -> bool:
@@ -292,20 +308,45 @@ def _holds(name: str) -> bool:
 def _meet(one: str, other: str) -> bool:
     """Whether two names, perhaps wild, may be the same."""
     (start, end), (first, last) = _ends(one), _ends(other)
-    if not _wild(one) and not _wild(other):
+    if not WILD.search(one) and not WILD.search(other):
         return one == other
-    if not _wild(one) or not _wild(other):
-        known, glob = (one, (first, last)) if _wild(other) else (other, (start, end))
-        return (
-            known.startswith(glob[0])
-            and known.endswith(glob[1])
-            and len(known) >= len(glob[0]) + len(glob[1])
-        )
+    if not WILD.search(one):
+        return _fits(one, first, last)
+    if not WILD.search(other):
+        return _fits(other, start, end)
     starts = start.startswith(first) or first.startswith(start)
     return starts and (end.endswith(last) or last.endswith(end))
 
 
+def _fits(name: str, start: str, end: str) -> bool:
+    return name.startswith(start) and name.endswith(end) and len(name) >= len(start) + len(end)
+
+
 def _ends(part: str) -> tuple[str, str]:
     """What stands before the first and behind the last wild sign of a name."""
-    found = [n for n, sign in enumerate(part) if sign in WILD]
+    found = [sign.start() for sign in WILD.finditer(part)]
     return (part[: found[0]], part[found[-1] + 1 :]) if found else (part, part)
+
+
+def ranks(
+    steps: Sequence[Step], waits: Waits, behind: int, first: int
+) -> dict[str, tuple[int, int]]:
+    """What goes first: (-length of the longest path behind a step, its place) for each.
+
+    `behind`: the length of the path behind all of them; `first`: the place of the first.
+    """
+    users: dict[str, list[str]] = {step.id: [] for step in steps}
+    unmet = {id: len(of) for id, of in waits.items()}
+    for id, of in waits.items():
+        for one in of:
+            users[one].append(id)
+    line = [id for id, count in unmet.items() if not count]
+    for id in line:
+        for user in users[id]:
+            unmet[user] -= 1
+            if not unmet[user]:
+                line.append(user)
+    length: dict[str, int] = {}
+    for id in reversed(line):
+        length[id] = 1 + max((length[user] for user in users[id]), default=behind)
+    return {step.id: (-length[step.id], first + n) for n, step in enumerate(steps)}

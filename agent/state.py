@@ -6,12 +6,10 @@ Whatever follows from what has happened (a skipped step, a group's beginning and
 event: `due` tells it, and it counts once it has been applied.
 """
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Literal, Protocol, TypeAlias, assert_never
 
-import msgspec
 from msgspec import Struct, structs
 
 from agent.event import (
@@ -36,14 +34,17 @@ from agent.event import (
     step_of,
 )
 from agent.message import Usage
-from agent.order import order
-from agent.plan import Plan, Step
-from agent.when import holds
+from agent.order import order, ranks
+from agent.plan import MOST_STEPS, Plan, Step, copies, items
+from agent.when import holds, wanted
 
 MOST_REVISIONS = 3  # of a run
-MOST_COPIES = 1000  # of one foreach
+MOST_COPIES = MOST_STEPS  # of one foreach
+LINE = 300  # characters of a line about a step that is not done
 
 Standing: TypeAlias = Status | Literal["running", "waiting"]
+Skip: TypeAlias = Literal["when", "need", "revision"]
+"""Why a step is skipped: its own `when`, something that it waited for, a revision."""
 
 
 class Told(Struct, frozen=True, kw_only=True):
@@ -51,8 +52,9 @@ class Told(Struct, frozen=True, kw_only=True):
 
     id: str
     status: Standing
-    text: str
+    text: str  # "" where it was skipped
     outputs: tuple[str, ...]
+    words: str = ""  # how it failed, or why it was skipped
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
@@ -81,6 +83,12 @@ class Revise(Struct, frozen=True, kw_only=True):
 Job: TypeAlias = Attempt | Revise
 
 
+class Busy(Protocol):
+    """Tells which steps have a job under way."""
+
+    def __contains__(self, id: str, /) -> bool: ...
+
+
 class State:
     """The only thing of a run that changes. One thread owns it; only `apply` changes it.
 
@@ -96,6 +104,7 @@ class State:
         self.began = ""  # time of the first event
         self.resumed = 1  # how often it was begun
         self.steps: dict[str, Step] = {}  # in plan order; copies and parts behind their group
+        self.plan: tuple[Step, ...] = ()  # the same
         self.status: dict[str, Standing] = {}  # of the steps that have begun or ended
         self.tries: dict[str, int] = {}  # attempts begun
         self.text: dict[str, str] = {}
@@ -110,7 +119,9 @@ class State:
         self.refused: set[str] = set()  # steps that were denied what nobody could be asked about
         self.finished: RunFinished | None = None
         self._abandoned = False
-        self._skips: dict[str, Literal["when", "need", "revision"]] = {}  # why a step was skipped
+        self._skips: dict[str, Skip] = {}
+        self._causes: dict[str, str] = {}  # of a step skipped for a need: whose failure it was
+        self._faults: dict[str, str] = {}  # why a foreach can't have copies
         self._left: dict[str, int] = {}  # attempts that a step still has
         self._settled: set[str] = set()  # ended for good
         self._unmet: dict[str, int] = {}  # how many of what a step waits for are to come
@@ -141,52 +152,61 @@ class State:
         """What follows from what has happened and is yet to be recorded, one at a time."""
         return next(iter(self._due.values()), None)
 
-    def jobs(self) -> Iterator[Job]:
-        """All that may be done now, best first, a revision under way included. Begins nothing.
+    def jobs(self, busy: Busy = ()) -> Iterator[Job]:
+        """All that may be done now, best first, a revision included. Begins nothing.
 
         One revision at a time: the next failure is judged by the plan that the last one left.
+        `busy`: the steps whose jobs are under way.
         """
-        for id in islice(self._broken, 1):
+        if self._broken and (first := next(iter(self._broken))) not in busy:
             yield Revise(
-                step=self.steps[id],
-                failure=self.failure(id),
+                step=self.steps[first],
+                failure=self.failure(first),
                 goal=self.goal,
-                steps=tuple(self.steps.values()),
+                steps=self.plan,
                 standing={id: self.standing(id) for id in self.steps},
-                kept=tuple(self._kept(id).values()),
+                kept=tuple(self._kept(first).values()),
             )
         held = {name for names in self._held.values() for name in names}
-        plan: tuple[Step, ...] = ()
         for _, id in self._ready:
             step = self.steps[id]
-            if not held.isdisjoint(step.exclusive):
-                continue
-            held.update(step.exclusive)
-            plan = plan or tuple(self.steps.values())
-            yield self._attempt(step, plan)
+            if id not in busy and held.isdisjoint(step.exclusive):
+                held.update(step.exclusive)
+                yield self._attempt(step)
 
-    def _attempt(self, step: Step, plan: tuple[Step, ...]) -> Attempt:
-        waited = step.after
-        if step.part_of in self.steps:  # its group's needs are its own
-            waited = tuple(dict.fromkeys((*self.steps[step.part_of].after, *waited)))
+    def _attempt(self, step: Step) -> Attempt:
+        waited = dict.fromkeys(step.after)
+        for group in self._above(step):  # what its group needs it may need as well
+            waited = dict.fromkeys(group.after) | waited
         return Attempt(
             step=step,
             number=self.tries.get(step.id, 0) + 1,
             goal=self.goal,
-            results=tuple(
-                Told(
-                    id=id,
-                    status=self.standing(id),
-                    text=self.text.get(id, ""),
-                    outputs=self.outputs.get(id, ()),
-                )
-                for id in waited
-                if id in self.steps
-            ),
-            steps=plan,
+            results=tuple(self._told(id) for id in waited if id in self.steps),
+            steps=self.plan,
             failure=self.failure(step.id) if self.standing(step.id) == "failed" else "",
-            cut_off=self.status.get(step.id) in {"running", "cancelled"},
+            cut_off=self.standing(step.id) == "cancelled",
         )
+
+    def _told(self, id: str) -> Told:
+        standing = self.standing(id)
+        return Told(
+            id=id,
+            status=standing,
+            text=self._result(id),
+            outputs=self.outputs.get(id, ()),
+            words=self.failure(id) if standing in {"failed", "skipped"} else "",
+        )
+
+    def _result(self, id: str) -> str:
+        """The text that others get of a step."""
+        return "" if self.standing(id) == "skipped" else self.text.get(id, "")
+
+    def _above(self, step: Step) -> Iterator[Step]:
+        """The groups that a step is in, the innermost first."""
+        while step.part_of in self.steps:
+            step = self.steps[step.part_of]
+            yield step
 
     def standing(self, id: str) -> Standing:
         return self.status.get(id, "waiting")
@@ -228,41 +248,48 @@ class State:
     def outcome(self) -> Literal["done", "partial", "failed"]:
         """How the run ended, if nothing stopped it."""
         ids = [step.id for step in self.top]
-        if ids and all(map(self.fine, ids)):
+        if ids and all(map(self.fine, ids)) and "revision" not in self._skips.values():
             return "done"
-        return "partial" if any(self.standing(id) == "done" for id in self.steps) else "failed"
+        return "partial" if "done" in self.status.values() else "failed"
 
     @property
     def answer(self) -> str:
         """The texts of the steps that nothing needs, and a line for each step not done."""
-        return self._answer(self.top)
+        return "\n\n".join([*self._ends(self.top), *self._lines(self.listed)])
 
-    def _answer(self, steps: list[Step]) -> str:
+    def _ends(self, steps: list[Step]) -> list[str]:
+        """The texts of those of the steps that none of them needs."""
         needed = {need for step in steps for need in step.after}
-        ends = [
-            self.text.get(step.id, "").strip()
-            for step in steps
-            if step.id not in needed and self.standing(step.id) == "done"
-        ]
-        return "\n\n".join([*filter(None, ends), *self._undone(steps)])
+        ends = (step.id for step in steps if step.id not in needed)
+        texts = (self.text.get(id, "").strip() for id in ends if self.standing(id) == "done")
+        return [text for text in texts if text]
 
-    def _undone(self, steps: list[Step]) -> Iterator[str]:
-        lines = [
-            f"{step.id}: {self._words(step.id)}"
-            for step in steps
-            if self.standing(step.id) != "done" and self._skips.get(step.id) != "when"
-        ]
-        if lines:
-            yield "\n".join(lines)
+    def _lines(self, steps: Iterable[Step]) -> Iterator[str]:
+        """One text with a line for each step that is not done, if there is one."""
+        lines = (f"{step.id}: {self._words(step.id)}" for step in steps if self._missed(step))
+        if text := "\n".join(lines):
+            yield text
+
+    def _missed(self, step: Step) -> bool:
+        """Whether there is something to say of a step that is not done. Of the parts of a group
+        that did not begin there is not, nor of those that it can do without."""
+        if self.standing(step.id) == "done" or step.part_of not in self.steps:
+            return self.standing(step.id) != "done"
+        return bool(self.tries.get(step.part_of)) and not self.fine(step.id)
 
     def _words(self, id: str) -> str:
-        """How a step that is not done stands, in a line or the last lines of its text."""
-        standing, text = self.standing(id), self.failure(id).strip()
-        if standing == "skipped":
-            return text or "skipped"
+        """How a step that is not done stands, in a line."""
+        standing = self.standing(id)
         if standing == "waiting":
             return "not begun"
-        return f"{standing}: {text[-2000:]}" if text else standing
+        if self._parts.get(id) and standing == "failed":
+            return standing  # its parts have lines of their own
+        lines = [line.strip() for line in self.failure(id).splitlines() if line.strip()] or [""]
+        # The output of a command tells how it ended in its last line, other words in their first.
+        at = -1 if lines[-1].startswith(("exit code", "time ran out")) else 0
+        if standing == "skipped" or not lines[at]:
+            return lines[at][:LINE] or standing
+        return f"{standing}: {lines[at][:LINE]}"
 
     # -- the fold ----------------------------------------------------------------------------
 
@@ -310,26 +337,30 @@ class State:
 
     def _take(self, steps: Iterable[Step]) -> None:
         """Add steps; those of a `foreach` that has not begun are what its copies are made from."""
-        self.steps |= {step.id: step for step in steps}
+        self._set({**self.steps, **{step.id: step for step in steps}})
+
+    def _set(self, steps: dict[str, Step]) -> None:
+        self.steps, self.plan = steps, tuple(steps.values())
 
     def _rebuild(self) -> None:
         """Work out from steps and statuses what waits for what, and what may begin."""
         self._parts, self._unmet, self._behind = {}, {}, {id: [] for id in self.steps}
         self._ready, self._due, self._rank = [], {}, {}
-        for step in self.steps.values():
-            self._parts.setdefault(step.part_of if step.part_of in self.steps else "", []).append(
-                step.id
-            )
+        for step in self.plan:
+            group = step.part_of if step.part_of in self.steps else ""
+            self._parts.setdefault(group, []).append(step.id)
         self._lay_out("", 0)
 
     def _lay_out(self, group: str, behind: int) -> None:
         """Put the parts of a group in order ("" for the whole plan), and theirs."""
         level = [self.steps[id] for id in self._parts.get(group, ())]
-        further = order([_with_parts(step, self._below(step.id)) for step in level])
-        waits = {step.id: {*step.after} & further.keys() | further[step.id] for step in level}
-        self._rank |= _ranks(level, waits, behind, len(self._rank))
+        ids = {step.id for step in level}
+        waits = {step.id: self._peers(step.after, ids) for step in level}
+        for id, of in self._ordered(level, waits).items():
+            waits[id] |= of
+        self._rank |= ranks(level, waits, behind, len(self._rank))
         for step in level:
-            open = {id for id in waits[step.id] if id not in self._settled}
+            open = waits[step.id] - self._settled
             for id in open:
                 self._behind[id].append(step.id)
             self._unmet[step.id] = len(open)
@@ -338,6 +369,27 @@ class State:
                 self._lay_out(step.id, -self._rank[step.id][0])
         for step in level:
             self._look_at(step.id)
+
+    def _peers(self, waited: Iterable[str], level: set[str]) -> set[str]:
+        """The steps of a level that these are, or are in."""
+        found = set(waited)
+        while outside := {id for id in found - level if id in self.steps}:
+            found = found - outside | {self.steps[id].part_of for id in outside}
+        return found & level
+
+    def _ordered(self, level: list[Step], waits: Mapping[str, set[str]]) -> dict[str, set[str]]:
+        """What reads and writes let the open ones of a level wait for besides."""
+        open = [step for step in level if step.id not in self._settled]
+        ids = {step.id for step in open}
+        touching, free = list[Step](), set[str]()
+        for step in open:
+            below = self._below(step.id) if step.group else []
+            parts = [part for part in below if not part.group]
+            if any(part.reads is None and part.writes is None for part in parts):
+                free.add(step.id)
+            touching.append(_with_parts(step, parts) if parts else step)
+        begun = {id for id in ids if self.status.get(id) == "running"}
+        return order(touching, {id: waits[id] & ids for id in ids}, begun, free)
 
     def _below(self, id: str) -> list[Step]:
         """All steps in a group, at any depth."""
@@ -349,33 +401,38 @@ class State:
         step = self.steps[id]
         if id in self._settled or id in self._broken or self._unmet[id]:
             return
-        if step.group and self.status.get(id) == "running":
-            if all(part in self._settled for part in self._parts.get(id, ())):
+        if self.status.get(id) == "running":
+            if step.group and all(part in self._settled for part in self._parts.get(id, ())):
                 self._due[id] = self._group_end(step)
-        elif self.status.get(id) == "running":
-            pass
         elif self._abandoned:
+            self._due[id] = _given_up(id)
+        elif hindrance := self._hindrance(step):
             self._due[id] = StepFinished(
-                step=id, status="cancelled", summary="the run was given up"
+                step=id, status="skipped", summary=f"skipped: {hindrance[2]}"
             )
-        elif why := self._hindrance(step):
-            self._due[id] = StepFinished(step=id, status="skipped", summary=f"skipped: {why}")
         elif step.group:
             self._due[id] = StepStarted(step=id, attempt=1)
         else:
             insort(self._ready, (self._rank[id], id))
 
-    def _hindrance(self, step: Step) -> str:
-        """Why a step is to be skipped, now that all it waits for has settled; "" if it is not."""
+    def _hindrance(self, step: Step) -> tuple[Skip, str, str] | None:
+        """Why a step is to be skipped, now that all it waits for has settled: the kind, the step
+        that is the cause, and words. None: it is not."""
         parent = self.steps.get(step.part_of)
         if parent and self.standing(parent.id) != "running":
-            return f"{parent.id} {self.standing(parent.id)}"
+            cause = self._causes.get(parent.id, parent.id)
+            words = self.text.get(parent.id, "").removeprefix("skipped: ")
+            skipped = self.standing(parent.id) == "skipped"
+            kind = self._skips.get(parent.id, "need")
+            return kind, cause, words if skipped else f"{parent.id} {self.standing(parent.id)}"
+        true = step.when is not None and holds(step.when, self.status)
+        asked = wanted(step.when) if step.when else frozenset[tuple[str, str]]()
         for id in step.after:
-            if id not in step.asks and not self._met(id):
-                return f"{id} {self.standing(id)}"
-        if step.when and not holds(step.when, self.status):
-            return f"when {step.when}"
-        return ""
+            accepted = (id, self.standing(id)) in asked or (true and id in step.asks)
+            if not self._met(id) and not accepted:
+                cause = self._causes.get(id, id)
+                return "need", cause, f"{cause} {self.standing(cause)}"
+        return None if step.when is None or true else ("when", step.id, f"when {step.when}")
 
     def _met(self, id: str) -> bool:
         return self.fine(id) or self._skips.get(id) == "revision"
@@ -384,6 +441,7 @@ class State:
         self._due.pop(id, None)
         self.status[id] = "running"
         self.tries[id] = self.tries.get(id, 0) + 1
+        self.refused.discard(id)
         step = self.steps.get(id)
         if step is None:
             return
@@ -394,47 +452,60 @@ class State:
             self._look_at(id)
             return
         self._left[id] = self._left.get(id, step.tries) - 1
-        entry = (self._rank[id], id)
-        if entry in self._ready:
-            self._ready.remove(entry)
+        self._not_ready(id)
         if step.exclusive:
             self._held[id] = step.exclusive
+
+    def _not_ready(self, id: str) -> None:
+        entry = (self._rank[id], id)
+        at = bisect_left(self._ready, entry)
+        if self._ready[at : at + 1] == [entry]:
+            del self._ready[at]
 
     def _copy(self, step: Step) -> None:
         """Put the copies of a `foreach` where its pattern stood."""
         pattern = self._below(step.id)
-        copies: list[Step] = []
-        for number, item in enumerate(items(step, self.text.get(step.source, "")), 1):
-            copies += _copies(step, pattern, number, item)
+        over: list[str] = []
+        try:
+            over = items(step, self._result(step.source))
+        except ValueError as error:
+            self._faults[step.id] = str(error)
+        if len(over) > MOST_COPIES:
+            self._faults[step.id] = f"{step.foreach} are {len(over)}, more than {MOST_COPIES}"
+            over = []
+        made = {copy.id: copy for copy in copies(step, pattern, over)}
         steps: dict[str, Step] = {}
         dropped = {part.id for part in pattern}
-        for one in self.steps.values():
+        for one in self.plan:
             if one.id not in dropped:
                 steps[one.id] = one
             if one.id == step.id:
-                steps |= {copy.id: copy for copy in copies}
-        self.steps = steps
+                steps |= made
+        self._set(steps)
         self._parts[step.id] = []
-        for copy in copies:
+        for copy in made.values():
             self._parts.setdefault(copy.part_of, []).append(copy.id)
             self._behind.setdefault(copy.id, [])
 
     def _group_end(self, step: Step) -> StepFinished:
         parts = [self.steps[id] for id in self._parts.get(step.id, ())]
-        standings = {self.standing(part.id) for part in parts if not self._met(part.id)}
-        status: Status = "done"
-        if standings:
-            status = "cancelled" if standings == {"cancelled"} else "failed"
-        if step.foreach and status == "done":
-            text = "\n".join(self.text.get(part.id, "").rstrip("\n") for part in parts)
+        standing = {part.id: self.standing(part.id) for part in parts}
+        unmet = {standing[part.id] for part in parts if not self._met(part.id)}
+        if step.foreach:  # its `allow_failure` lets others go on; what has failed has failed
+            unmet |= {one for one in standing.values() if one == "failed"}
+            text = "\n".join(self._result(part.id).rstrip("\n") for part in parts)
         else:
-            text = self._answer(parts)
-        return StepFinished(
-            step=step.id,
-            status=status,
-            summary=text,
-            outputs=tuple(path for part in parts for path in self.outputs.get(part.id, ())),
+            text = "\n\n".join(self._ends(parts))
+        error = "\n".join(self._lines(parts))
+        if not parts and (step.skill or step.id in self._faults):
+            unmet = {"failed"}
+            error = self._faults.get(step.id) or f"the skill {step.skill} has no steps here"
+        status: Status = "cancelled" if unmet == {"cancelled"} else "failed" if unmet else "done"
+        outputs = (path for part in parts for path in self.outputs.get(part.id, ()))
+        end = StepFinished(
+            step=step.id, status=status, summary=text, outputs=tuple(dict.fromkeys(outputs))
         )
+        return structs.replace(end, error=error) if unmet else end
 
     def _finish(self, id: str, event: StepFinished) -> None:
         self._due.pop(id, None)
@@ -447,36 +518,31 @@ class State:
             self.status[id] = event.status
             return
         if event.status == "skipped":
-            parent = self._skips.get(step.part_of, "need")
-            inherited = step.part_of in self.steps and self.standing(step.part_of) != "running"
-            asked = step.when and not self._hindered_by_need(step)
-            self._skips[id] = parent if inherited else "when" if asked else "need"
+            self._skips[id], self._causes[id], _ = self._hindrance(step) or ("need", id, "")
         self.status[id] = event.status
         if event.status == "failed" and not step.group and id not in self.refused:
             if self._left.get(id, 0) > 0 and not self._abandoned:
-                insort(self._ready, (self._rank[id], id))
+                self._look_at(id)
                 return
             if self._may_revise(step):
                 self._broken[id] = None
                 return
         self._settle(id)
 
-    def _hindered_by_need(self, step: Step) -> bool:
-        return any(id not in step.asks and not self._met(id) for id in step.after)
-
     def _may_revise(self, step: Step) -> bool:
         return (
             not step.allow_failure
             and not self._abandoned
             and self.revisions < MOST_REVISIONS
-            and any(each.do is not None for each in self.steps.values())
+            and any(each.do is not None for each in self.plan)
         )
 
     def _settle(self, id: str) -> None:
         self._settled.add(id)
         for behind in self._behind.get(id, ()):
             self._unmet[behind] -= 1
-            self._look_at(behind)
+            if not self._unmet[behind]:
+                self._look_at(behind)
         step = self.steps[id]
         if step.group and not step.foreach and not self.tries.get(id):  # nor do its parts begin
             self._lay_out(id, 0)
@@ -491,101 +557,101 @@ class State:
         match event.action:
             case "retry":
                 changed = {step.id: step for step in (event.plan.steps if event.plan else ())}
-                self.steps[id] = changed.get(id, self.steps[id])
+                self._set({**self.steps, id: changed.get(id, self.steps[id])})
                 self._left[id] = self.steps[id].tries
                 self._look_at(id)
             case "skip":
                 self.status[id], self._skips[id] = "skipped", "revision"
+                self.text[id], self.error[id] = f"skipped: {event.because or 'revised'}", ""
                 self._settle(id)
             case "replace":
                 assert event.plan, "a replacing revision has a plan"
-                self._replace(id, event.plan)
+                self._replace(id, event.plan, event.kept)
             case "abort":
                 self._abandon(id)
             case _:
                 assert_never(event.action)
-        if self.revisions >= MOST_REVISIONS:
-            for other in list(self._broken):
-                self._give_up(other, counts=False)
+        self._last_revision()
 
-    def _give_up(self, id: str, *, counts: bool = True) -> None:
+    def _give_up(self, id: str) -> None:
+        """The failure stays: no valid revision was given for it."""
+        self.revisions += 1
         self._broken.pop(id, None)
-        self.revisions += counts
         self._settle(id)
-        if counts and self.revisions >= MOST_REVISIONS:
-            for other in list(self._broken):
-                self._give_up(other, counts=False)
+        self._last_revision()
+
+    def _last_revision(self) -> None:
+        """After the last revision the failures stay that are still to be judged."""
+        if self.revisions >= MOST_REVISIONS:
+            broken, self._broken = self._broken, {}
+            for id in broken:
+                self._settle(id)
 
     def _abandon(self, id: str) -> None:
         self._abandoned = True
         given_up = [id, *self._broken]
-        waiting = [other for _, other in self._ready]
         self._broken, self._ready = {}, []
         for other in given_up:
             self._settle(other)
-        for other in [*waiting, *self.steps]:
-            if (
-                other not in self._settled
-                and other not in self._due
-                and self.status.get(other) != "running"
-            ):
-                self._due[other] = StepFinished(
-                    step=other, status="cancelled", summary="the run was given up"
-                )
+        for step in self.listed:
+            if step.id not in self._settled and self.status.get(step.id) != "running":
+                self._due[step.id] = _given_up(step.id)
 
     def _kept(self, failed: str) -> dict[str, Step]:
         """What a plan that replaces the rest after the failure of `failed` keeps: what is settled
         well and what is under way. A group with a failed part is dissolved: the parts of it that
         are kept stand for themselves."""
-        dissolved: set[str] = set()
-        for id in (failed, *self._broken):
-            parent = self.steps[id].part_of
-            while parent in self.steps:
-                dissolved.add(parent)
-                parent = self.steps[parent].part_of
-        kept: dict[str, Step] = {}
+        dissolved = {
+            group.id for id in (failed, *self._broken) for group in self._above(self.steps[id])
+        }
+        ids: set[str] = set()
         for id, step in self.steps.items():
-            standing = self.standing(id)
-            well = standing == "running" or (id in self._settled and self._met(id))
-            inside = step.part_of in kept and standing != "failed"
+            well = self.standing(id) == "running" or (id in self._settled and self._met(id))
+            inside = step.part_of in ids and self.standing(id) != "failed"
             if id not in dissolved and (well or inside):
-                kept[id] = step
+                ids.add(id)
+        ids |= {self.steps[id].source for id in ids if self.steps[id].source in self.steps}
         return {
             id: structs.replace(
                 step,
-                needs=tuple(need for need in step.needs if need in kept),
-                when=step.when if kept.keys() >= set(step.asks) else None,
-                part_of=step.part_of if step.part_of in kept else "",
+                needs=tuple(need for need in step.needs if need in ids),
+                when=step.when if ids.issuperset(step.asks) else None,
+                part_of=step.part_of if step.part_of in ids else "",
             )
-            for id, step in kept.items()
+            for id, step in self.steps.items()
+            if id in ids
         }
 
-    def _replace(self, failed: str, plan: Plan) -> None:
+    def _replace(self, failed: str, plan: Plan, judged: Iterable[str]) -> None:
+        """Let `plan` be the plan. Of what it keeps, as it was when the failure was `judged`, some
+        may have failed since: that waits for its own revision or its next attempt."""
         kept = self._kept(failed)
-        new = {step.id: step for step in plan.steps if step.id not in kept}
-        for id in [*self.steps, *new]:
-            if id not in kept:
-                self.status.pop(id, None)
-                self._open_again(id)
-        self._broken = {}
-        self.steps = kept | new
+        new = {step.id: step for step in plan.steps}
+        kept |= {id: new[id] for id in judged if id in self.steps and id in new}
+        for id in {*self.steps, *new} - kept.keys():
+            self.status.pop(id, None)
+            self._open_again(id)
+        self._broken = {id: None for id in self._broken if id in kept}
+        self._set(kept | {id: step for id, step in new.items() if id not in kept})
         self._rebuild()
+
+    # -- resumption --------------------------------------------------------------------------
 
     def _reopen(self) -> None:
         """After an interruption: what ran, was cancelled, or was skipped for it, is open again."""
         self._abandoned = False
         self._held = {}
-        for id, step in self.steps.items():
-            cut_off = self.standing(id) in {"running", "cancelled"}
-            if cut_off or self._skips.get(id) == "need":
-                self._open_again(id)
-                if self.standing(id) == "skipped" or (step.group and not self.tries.get(id)):
-                    self.status.pop(id, None)
-                parent = step.part_of
-                while parent in self.steps and self.tries.get(parent):
-                    self._open_again(parent)
-                    self.status[parent] = "running"
-                    parent = self.steps[parent].part_of
+        again = {id for id in self.steps if self.standing(id) in {"running", "cancelled"}}
+        again |= {group.id for id in again for group in self._above(self.steps[id])}
+        again |= {
+            id for id in self.steps if self._skips.get(id) == "need" and self._causes[id] in again
+        }
+        for id in again:
+            self._open_again(id)
+            if not self.tries.get(id) or self.standing(id) == "skipped":
+                self.status.pop(id, None)
+            else:
+                self.status[id] = "running" if self.steps[id].group else "cancelled"
         self._rebuild()
 
     def _open_again(self, id: str) -> None:
@@ -594,74 +660,14 @@ class State:
         self._left.pop(id, None)
 
 
+def _given_up(id: str) -> StepFinished:
+    return StepFinished(step=id, status="cancelled", summary="the run was given up")
+
+
 def _with_parts(step: Step, parts: list[Step]) -> Step:
-    """A group as one step that reads and writes what its parts do."""
-    if not parts:
-        return step
-    quiet = all(
-        part.writes is not None or part.reads is not None for part in parts if not part.group
+    """A group as one step that reads and writes what its parts say."""
+    return structs.replace(
+        step,
+        reads=tuple(path for part in parts for path in part.reads or ()),
+        writes=tuple(path for part in parts for path in part.writes or ()),
     )
-    writes = tuple(path for part in parts for path in part.writes or ())
-    reads = tuple(path for part in parts for path in part.reads or ())
-    return structs.replace(step, writes=writes if quiet else None, reads=reads if quiet else None)
-
-
-def _ranks(
-    level: list[Step], waits: Mapping[str, set[str]], behind: int, first: int
-) -> dict[str, tuple[int, int]]:
-    """(-length of the longest path behind a step, place in the plan) for each."""
-    users: dict[str, list[str]] = {step.id: [] for step in level}
-    unmet = {id: len(of) for id, of in waits.items()}
-    for id, of in waits.items():
-        for one in of:
-            users[one].append(id)
-    line = [id for id, count in unmet.items() if not count]
-    for id in line:
-        for user in users[id]:
-            unmet[user] -= 1
-            if not unmet[user]:
-                line.append(user)
-    length: dict[str, int] = {}
-    for id in reversed(line):
-        length[id] = 1 + max((length[user] for user in users[id]), default=behind)
-    return {step.id: (-length[step.id], first + n) for n, step in enumerate(level)}
-
-
-def items(step: Step, text: str) -> list[str]:
-    """What a `foreach` goes over: a text's lines that are not blank, or a JSON array's items."""
-    if step.foreach and step.foreach.endswith(".lines"):
-        return [line.strip("\r") for line in text.split("\n") if line.strip()][:MOST_COPIES]
-    try:
-        found: Any = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return []
-    if not isinstance(found, list):
-        return []
-    return [one if isinstance(one, str) else msgspec.json.encode(one).decode() for one in found][
-        :MOST_COPIES
-    ]
-
-
-def _copies(step: Step, pattern: list[Step], number: int, item: str) -> Iterator[Step]:
-    """The copy of a `foreach` step for one item, and of the parts that it has."""
-    given = {"item": item}
-
-    def of(one: Step, **changes: Any) -> Step:
-        paths = {
-            key: tuple(path.replace("${item}", item).replace("$item", item) for path in many)
-            for key in ("reads", "writes", "outputs", "exclusive")
-            if (many := getattr(one, key))
-        }
-        return structs.replace(one, given={**one.given, **given}, **paths, **changes)
-
-    def renamed(id: str) -> str:
-        return f"{step.id}.{number}{id.removeprefix(step.id)}"
-
-    yield of(step, id=renamed(step.id), needs=(), when=None, foreach=None, part_of=step.id)
-    for part in pattern:
-        yield of(
-            part,
-            id=renamed(part.id),
-            needs=tuple(map(renamed, part.needs)),
-            part_of=renamed(part.part_of),
-        )

@@ -21,8 +21,7 @@ def drive(state: State, pool: Pool, record: Callable[[Event], Event]) -> State:
             state.apply(record(event))
         if not len(pool) and (state.over or pool.stopped):
             return state
-        fresh = (job for job in state.jobs() if job.step.id not in pool)
-        for job in list(islice(fresh, pool.room)):
+        for job in list(islice(state.jobs(pool), pool.room)):
             if isinstance(job, Attempt):
                 state.apply(record(StepStarted(step=job.step.id, attempt=job.number)))
             pool.start(job)
