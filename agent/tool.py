@@ -1,6 +1,7 @@
 """A tool is a function with a schema; the schema is read from the function."""
 
 import inspect
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -134,22 +135,27 @@ def unpacked(input: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     return {name: value(name, given) for name, given in input.items()}
 
 
+PLAIN = {"path", "content", "query", "question", "url"}
+"""Parameters whose names say all; a system prompt says that paths are relative."""
+
+
 def tool(*, writes: bool) -> Callable[[Function], Tool]:
     """Make a tool of a function whose first parameter is the Context.
 
-    Types and defaults come from the signature, words from the docstring: its text describes
-    the tool, its last paragraph has a line `name: what it is` for every parameter. A method can't
-    be one: what an agent keeps between calls is fetched with `context.own`.
+    Types come from the signature, words from the docstring: its text describes the tool, its last
+    paragraph has a line `name: what it is` for every parameter whose name does not say it all.
+    A method can't be one: what an agent keeps between calls is fetched with `context.own`.
     """
 
     def make(function: Function) -> Tool:
         name = function.__name__
-        text, _, notes = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
         hints = get_type_hints(function)
         parameters = list(inspect.signature(function).parameters.values())[1:]
-        if not parameters:
-            text, notes = inspect.cleandoc(function.__doc__ or ""), ""
-        words = dict(line.split(": ", 1) for line in notes.splitlines())
+        text = inspect.cleandoc(function.__doc__ or "")
+        before, _, last = text.rpartition("\n\n")
+        words: dict[str, str] = {}
+        if all(re.match(r"\w+: ", line) for line in last.splitlines()):
+            text, words = before, dict(line.split(": ", 1) for line in last.splitlines())
         fields: list[Any] = [
             (param.name, hints[param.name])
             + (() if param.default is param.empty else (param.default,))
@@ -158,7 +164,8 @@ def tool(*, writes: bool) -> Callable[[Function], Tool]:
         args = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
         schema = plain(msgspec.json.schema(args))
         for param, rule in schema["properties"].items():
-            rule["description"] = words[param]  # KeyError: the docstring has no line for it
+            if param not in PLAIN or param in words:
+                rule["description"] = words[param]  # KeyError: the docstring has no line for it
         return Tool(
             name=name, description=text, schema=schema, args=args, function=function, writes=writes
         )
@@ -167,23 +174,39 @@ def tool(*, writes: bool) -> Callable[[Function], Tool]:
 
 
 def plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """A JSON schema without `$ref` and titles, as every service takes it."""
+    """A JSON schema as every service takes it, and as short as it can be said.
+
+    Every request carries it: no `$ref`, titles, defaults (what is left out has its own), nor the
+    null that a parameter which may be left out allows as well. What it does not say is checked
+    all the same.
+    """
     defs = schema.get("$defs", {})
 
     def resolve(node: Any) -> Any:
         match node:
-            case {"$ref": str(ref)}:
-                return resolve(defs[ref.rpartition("/")[2]])
+            case {"$ref": str(ref), **more}:
+                named = defs[ref.rpartition("/")[2]]
+                return resolve({**named, **more} if more else without_words(named))
+            case {"anyOf": [one, {"type": "null"}], **more}:
+                return resolve({**one, **more})
             case dict():
-                return {
-                    key: resolve(value)
-                    for key, value in node.items()
-                    if key != "$defs" and not (key == "title" and isinstance(value, str))
-                }
+                return {key: resolve(value) for key, value in node.items() if said(key, value)}
             case list():
                 return [resolve(item) for item in node]
             case _:
                 return node
 
-    resolved: dict[str, Any] = resolve(schema)
+    resolved: dict[str, Any] = resolve(without_words(defs[schema["$ref"].rpartition("/")[2]]))
     return resolved
+
+
+def said(key: str, value: Any) -> bool:
+    """Whether a key of a schema tells a model anything."""
+    if key == "title":
+        return not isinstance(value, str)  # a parameter may have that name
+    return key not in {"$defs", "default", "additionalProperties"} and value != []
+
+
+def without_words(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a class without its docstring, which is for readers of the code."""
+    return {key: value for key, value in schema.items() if key != "description"}

@@ -29,54 +29,46 @@ Maybe: TypeAlias = UnsetType
 class Draft(Struct, frozen=True, kw_only=True):
     """A step as a model is told to write it: the keys of a plan file that serve a planner."""
 
-    id: Annotated[str, Meta(description="short and unique: api, tests")]
+    id: str
     do: Annotated[
         str | Maybe,
-        Meta(
-            description="what an agent is told to do. It sees only this, the goal, and the results "
-            "of what it needs: name files, interfaces and what done means"
-        ),
+        Meta(description="an agent's task; it sees this, the goal, the plan, and what it needs"),
     ] = UNSET
-    run: Annotated[str | Maybe, Meta(description="instead of do: a shell command")] = UNSET
-    skill: Annotated[
-        str | Maybe, Meta(description="instead of do: a skill's name and its arguments")
-    ] = UNSET
+    run: Annotated[str | Maybe, Meta(description="instead: a command")] = UNSET
+    skill: Annotated[str | Maybe, Meta(description="instead: a skill's name and arguments")] = UNSET
     needs: Annotated[
-        list[str] | Maybe, Meta(description="ids of the steps whose results it must have")
+        list[str] | Maybe, Meta(description="ids of steps whose results it must have")
     ] = UNSET
-    reads: Annotated[list[str] | Maybe, Meta(description="globs of files it looks at")] = UNSET
+    reads: Annotated[list[str] | Maybe, Meta(description="globs it looks at")] = UNSET
     writes: Annotated[
         list[str] | Maybe,
-        Meta(
-            description="globs of files it changes, [] for none; steps that may write the same "
-            "files never run at once, and one without this runs beside no other writer"
-        ),
+        Meta(description="globs it changes, [] for none; left out: anything"),
     ] = UNSET
     verify: Annotated[
-        str | Maybe, Meta(description="a command that exits 0 exactly if the step is done")
+        str | Maybe, Meta(description="a command that exits 0 only if it is done")
     ] = UNSET
     outputs: Annotated[
-        list[str] | Maybe, Meta(description="files it must leave in the shared workspace")
+        list[str] | Maybe, Meta(description="files it must leave in $TS_WORKSPACE")
     ] = UNSET
     when: Annotated[
-        str | Maybe, Meta(description="run only if: ID.failed, ID.done, ID.skipped, not, and, or")
+        str | Maybe, Meta(description="only if: ID.failed, ID.done, ID.skipped, not, and, or")
     ] = UNSET
     foreach: Annotated[
         str | Maybe,
-        Meta(description="ID.lines or ID.items: a copy of the step for each, $item in its text"),
+        Meta(description="ID.lines or ID.items (JSON): a copy for each, as $item"),
     ] = UNSET
-    allow_failure: Annotated[bool | Maybe, Meta(description="others go on if it fails")] = UNSET
-    attempts: Annotated[int | Maybe, Meta(description="how often it is tried; 2")] = UNSET
-    timeout: Annotated[float | Maybe, Meta(description="seconds of one attempt")] = UNSET
+    allow_failure: bool | Maybe = UNSET
+    attempts: int | Maybe = UNSET
+    timeout: Annotated[float | Maybe, Meta(description="seconds")] = UNSET
     exclusive: Annotated[
-        list[str] | Maybe, Meta(description="things that one step at a time may hold: port-8000")
+        list[str] | Maybe, Meta(description="what one step at a time may hold: port-8000")
     ] = UNSET
-    model: Annotated[str | Maybe, Meta(description="small for what is simple")] = UNSET
+    model: Annotated[str | Maybe, Meta(description="small: for what is simple")] = UNSET
 
 
 class PlanWords(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    goal: Annotated[str, Meta(description="the task, whole, in the user's words")]
-    steps: Annotated[list[Draft], Meta(description="the steps, in any order")]
+    goal: Annotated[str, Meta(description="the whole task, in the user's words")]
+    steps: list[Draft]
 
 
 class Loose(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,8 +142,8 @@ def submit_plan(run: Callable[[Plan], Outcome], tell: Callable[[str], None]) -> 
 
     return spoken(
         "submit_plan",
-        "Start a plan: a graph of steps, each done by an agent of its own, in parallel where needs "
-        "and writes allow. Its results are the answer to the user.",
+        "Run a plan: a graph of steps, each done by an agent of its own, at once where needs and "
+        "writes allow. Its results are the answer to the user.",
         PlanWords,
         Loose,
         function,
@@ -201,15 +193,12 @@ def run_skill(run: Callable[[str, str], Outcome]) -> Tool:
         return run(name, arguments)
 
     class Words(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        name: Annotated[str, Meta(description="the skill's name")]
-        arguments: Annotated[str, Meta(description="what stands behind it, as a user types it")] = (
-            ""
-        )
+        name: str
+        arguments: str = ""
 
     return spoken(
         "run_skill",
-        "Run a skill, a ready plan for a common job, instead of planning it. Its results are the "
-        "answer to the user.",
+        "Run a skill, a ready plan. Its results are the answer to the user.",
         Words,
         Words,
         function,
@@ -260,7 +249,7 @@ def ask_user(inquire: Inquire, step: str = "") -> Tool:
         return inquire(step, question)
 
     class Words(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        question: Annotated[str, Meta(description="one question, with the choices there are")]
+        question: str
 
     return spoken(
         "ask_user",
@@ -280,13 +269,11 @@ def ask_oracle(models: Models, stop: Stop, emit: Emit) -> Tool:
         return models("oracle", stop, emit)(request, silent).message.text
 
     class Words(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        question: Annotated[
-            str, Meta(description="the question with all that is needed to answer it: code, errors")
-        ]
+        question: str
 
     return spoken(
         "ask_oracle",
-        "Ask another model for a second opinion. It sees nothing but your question.",
+        "Ask another model. It sees nothing but your question: give it the code and the errors.",
         Words,
         Words,
         function,

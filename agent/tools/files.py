@@ -62,15 +62,11 @@ def stamp(status: os.stat_result) -> str:
 def read_file(
     context: Context, path: str, start_line: int | None = None, end_line: int | None = None
 ) -> Outcome:
-    """Read a text file, or look at an image (PNG, JPEG, GIF, WebP).
+    """Read a text file or an image. With a range, each line begins with its number and |, which
+    are not part of the file. A long file is cut, and the end says how to go on.
 
-    Without a range the text is given as it is, ready to be copied into edit_file. With one, each
-    line begins with its number and |, which are not part of the file. A long file is cut: the end
-    of the result says how to go on.
-
-    path: the file, relative to the working directory
-    start_line: first line wanted, counted from 1
-    end_line: last line wanted; left out: up to the end
+    start_line: counted from 1
+    end_line: the last one wanted
     """
     first, last = asked(start_line, end_line)
     with told(context, path), spot(context, path) as place:
@@ -166,13 +162,8 @@ def counted(count: int, what: str) -> str:
 
 @tool(writes=True)
 def write_file(context: Context, path: str, content: str) -> str:
-    """Write a file: a new one, with the directories it needs, or all of an existing one anew.
-
-    To change part of a file use edit_file. An existing file keeps its mode, encoding and line ends.
-
-    path: the file, relative to the working directory
-    content: all the text of the file
-    """
+    """Write a new file, with the directories it needs, or all of an existing one anew. To change
+    part of a file use edit_file."""
     if path.endswith("/"):
         raise ToolError(f"{spelled(path)} names a directory; create_directory makes one")
     sound(content, "content")
@@ -220,12 +211,11 @@ def styled(old: bytes, content: str) -> tuple[bytes, list[str]]:
 def edit_file(
     context: Context, path: str, old_string: str, new_string: str, replace_all: bool = False
 ) -> str:
-    """Replace a piece of text in a file. The piece must stand there exactly once.
+    """Replace a piece of text that stands exactly once in a file.
 
-    path: the file, relative to the working directory
-    old_string: the text to replace, exactly as it stands; empty: make a new file
-    new_string: the text to put there
-    replace_all: replace it wherever it stands
+    old_string: as it stands; empty: make a new file
+    new_string: what to put there
+    replace_all: wherever it stands
     """
     edit = Replacement(old_string=old_string, new_string=new_string, replace_all=replace_all)
     return edits_done(context, path, [edit])
@@ -233,12 +223,9 @@ def edit_file(
 
 @tool(writes=True)
 def multi_edit(context: Context, path: str, edits: list[Replacement]) -> str:
-    """Replace several pieces of text in one file: all of them, or none if one can't be.
+    """Edits of one file, one after another: all, or none if one can't be done.
 
-    They are done one after another, each on what the one before has left.
-
-    path: the file, relative to the working directory
-    edits: the edits in their order, each like one of edit_file
+    edits: each like edit_file's
     """
     if not edits:
         raise ToolError("edits is empty: there is nothing to change")
@@ -321,10 +308,7 @@ def changed(
 
 @tool(writes=True)
 def create_directory(context: Context, path: str) -> str:
-    """Make a directory, and those above it that are missing.
-
-    path: the directory, relative to the working directory
-    """
+    """Make a directory, and those above it."""
     full = context.inside(path)
     with told(context, path):
         if full.is_dir():

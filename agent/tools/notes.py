@@ -41,10 +41,10 @@ SECRETS = re.compile(
 
 @tool(writes=True)
 def save_memory(context: Context, note: str) -> str:
-    """Remember a fact about this project for later sessions: a convention, a decision, a command
-    that works. Not for what is only of use now, and never for passwords or keys.
+    """Remember a fact about this project for later: a convention, a decision, a command that
+    works. No secrets.
 
-    note: the fact, one sentence that can be understood alone
+    note: one sentence that can be understood alone
     """
     fact = " ".join(sound(note, "note").split())
     if not fact:
@@ -105,10 +105,9 @@ class Todos:
 
 @tool(writes=False)
 def todo_write(context: Context, todos: list[Todo]) -> str:
-    """Keep a list of what is to be done, for work of several parts: the whole list each time, with
-    one item in progress. It replaces the list before.
+    """Keep a list of what is to be done, for work of several parts.
 
-    todos: all items in order, each with its status
+    todos: the whole list, in order
     """
     if len(todos) > TODOS:
         raise ToolError(f"{len(todos)} items are too many; {TODOS} is the most")

@@ -12,7 +12,7 @@ from agent.tool import Context, tool
 from agent.tools import parse, rank
 from agent.tools.glob import glob
 from agent.tools.grep import Query, search
-from agent.tools.search import BYTES, fitting, size
+from agent.tools.search import LINES, fitting, size
 from agent.tools.symbols import NOTES, Source, Symbol, sources
 from agent.tools.text import spelled
 from agent.tools.walk import Place, names, ordered, place
@@ -37,13 +37,8 @@ CODE = glob("*.{" + ",".join(parse.LANGUAGES) + "}")
 
 @tool(writes=False)
 def get_outline(context: Context, path: str) -> str:
-    """Show what a source file defines (classes, functions, methods, types), with line numbers.
-
-    Works for Python, JavaScript, TypeScript, Go, Rust, Java, C, C++, C#, Ruby and PHP, also where
-    a file has syntax errors. `12-30` are the first and the last line, for read_file.
-
-    path: a file, or a directory for a shorter outline of the files in it
-    """
+    """What a source file, or each in a directory, defines, with first and last lines. Python,
+    JavaScript, TypeScript, Go, Rust, Java, C, C++, C#, Ruby, PHP."""
     where = place(context, path)
     if not where.alone:
         return directory_outline(context, where)
@@ -55,10 +50,10 @@ def get_outline(context: Context, path: str) -> str:
         return f"{shown}: no outline, {NOTES[source.note]}"
     head = f"{shown} ({source.language}, {source.lines} lines)"
     forms = [[line(each) for each in level] for level in levels(source)]
-    lines = next((form for form in forms if size(form) <= BYTES), forms[-1])
+    lines = next((form for form in forms if size(form) <= LINES), forms[-1])
     if not lines:
         return f"{head}: nothing is defined in it"
-    few = fitting(lines, BYTES)
+    few = fitting(lines, LINES)
     left = len(forms[0]) - len(few)
     return "\n".join([head, *few, *([f"({left} smaller ones not shown)"] if left else [])])
 
@@ -87,8 +82,8 @@ def directory_outline(context: Context, where: Place) -> str:
     forms.append(
         [flat(where, *each) for each in zip(paths, found, strict=True) if not each[1].note]
     )
-    at = next((at for at, form in enumerate(forms) if size(form) <= BYTES), -1)
-    few = fitting(forms[at], BYTES)
+    at = next((at for at, form in enumerate(forms) if size(form) <= LINES), -1)
+    few = fitting(forms[at], LINES)
     if at:
         notes.insert(0, "shortened: get_outline of a file or a smaller directory shows more")
     if len(few) < len(forms[at]):
@@ -98,13 +93,10 @@ def directory_outline(context: Context, where: Place) -> str:
 
 @tool(writes=False)
 def find_symbol(context: Context, name: str, directory: str = ".") -> str:
-    """Find where a function, class, method, type or constant is defined.
+    """Where a function, class, method, type or constant is defined, in get_outline's languages.
 
-    Every definition of that name is given as `path:first-last: kind Owner.name, signature`. The
-    case counts, unless nothing is found so. The languages are those of get_outline.
-
-    name: the name, or with what it stands in: Class.method
-    directory: where to look, relative to the working directory
+    name: a name, or Class.method
+    directory: where; "."
     """
     parts = [part for part in QUALIFIED.split(name.strip().removesuffix("()")) if part]
     if not parts or len(name) > 500 or "\n" in name or "\0" in name:
@@ -117,13 +109,14 @@ def find_symbol(context: Context, name: str, directory: str = ".") -> str:
         notes += ["none in just these letters; these differ in case"] * bool(looked.hits)
     hits = sorted(looked.hits, key=lambda hit: (ordered(hit[0]), hit[1].line))
     lines = [described(where, path, symbol) for path, symbol in hits]
-    few = fitting(lines, BYTES)
+    few = fitting(lines, LINES)
     if len(few) < len(lines):
         notes.append(f"{len(lines)} definitions, the first {len(few)} shown")
     if not lines:
         few = [f"no definition of {spelled(name)} in {spelled(directory)}"]
         if looked.words:
-            notes.append(f"the word stands in {looked.words} files; grep_files shows where")
+            files = f"{looked.words} file{'s' * (looked.words != 1)}"
+            notes.append(f"the word stands in {files}; grep_files shows where")
     return "\n".join([*few, *(f"({note})" for note in notes + looked.notes)])
 
 
@@ -215,7 +208,7 @@ def holders(
             for path in holding
             if path in both or folded in path.casefold().replace(".", "/").split("/")
         ]
-    return holding[:CANDIDATES], len(holding) > CANDIDATES
+    return holding[:CANDIDATES], len(holding) >= CANDIDATES
 
 
 def files_with(context: Context, where: Place, pattern: str, *, exact: bool) -> list[str]:

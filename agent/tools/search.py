@@ -12,7 +12,8 @@ from agent.tools.scan import GROUPED
 from agent.tools.text import spelled, visible
 from agent.tools.walk import Place, names, place
 
-BYTES = 30_000  # of a whole result
+BYTES = 30_000  # of a whole result …
+LINES = 29_000  # … and of its lines without the remarks
 ROOM = 4_000  # bytes of it for the names of files whose lines found none, and for remarks
 FEW = 10  # lines of one file that are shown where not all can be
 PATTERN = 10_000  # characters of a pattern
@@ -25,14 +26,12 @@ LEFT_OUT = "what .gitignore names was left out; ignored=true takes it in"
 def list_files(
     context: Context, directory: str = ".", pattern: str | None = None, ignored: bool = False
 ) -> str:
-    """List the files in a directory and all below it, or those whose path fits a pattern.
+    """List the files in a directory and below it. Hidden ones are listed; .git, links and what
+    .gitignore names are not.
 
-    Hidden files are listed; .git, links and what .gitignore names are not. Where there are too
-    many, whole folders are shown as one line with the number of files in them.
-
-    directory: where to look, relative to the working directory
-    pattern: as *.py (in any folder), src/**/*.{ts,tsx} (from `directory`), ./*.md (not below it)
-    ignored: list also what .gitignore names
+    directory: where; "."
+    pattern: *.py (in any folder), src/**/*.{ts,tsx} (from directory), ./*.md (not below it)
+    ignored: also what .gitignore names
     """
     where = place(context, directory)
     if where.alone:
@@ -49,11 +48,11 @@ def list_files(
         return f"{what} in {spelled(directory)}" + ("" if ignored else f" ({LEFT_OUT})")
     if listing.cut:
         count = f"more than {count}; not all folders were seen"
-    if size(shown) <= BYTES:
+    if size(shown) <= LINES:
         return "\n".join([*shown, f"({count})"])
-    if wanted is None and (tree := folded(where, listing.paths, BYTES)):
+    if wanted is None and (tree := folded(where, listing.paths, LINES)):
         return "\n".join([*tree, f"({count}; a folder with a number is not shown in full)"])
-    few = fitting(shown, BYTES)
+    few = fitting(shown, LINES)
     return "\n".join([*few, f"({count}, the first {len(few)} shown; narrow the pattern)"])
 
 
@@ -69,20 +68,17 @@ def grep_files(  # noqa: PLR0913 - each is an argument that a model may give
     files_only: bool = False,
     ignored: bool = False,
 ) -> str:
-    r"""Search the contents of files for a regular expression, line by line, as ripgrep does.
-
-    A match is shown as `path:line: text`. The syntax is ripgrep's: no look-around, no
-    backreferences, and `\(`, `\{` for the characters themselves. Hidden files are searched;
+    r"""Search files for a regular expression of ripgrep's, line by line. Hidden files are searched;
     .git, links, binary files and what .gitignore names are not.
 
-    pattern: the expression, or the text itself with literal=true
-    directory: where to search: a directory or one file, relative to the working directory
-    file_glob: search only files such as *.py or src/**/*.{ts,tsx}
-    ignore_case: take upper and lower case for the same
-    context: lines to show before and after each match
+    pattern: the expression
+    directory: a directory or a file; "."
+    file_glob: only such files: *.py, src/**/*.{ts,tsx}
+    ignore_case: upper and lower case are the same
+    context: lines before and after each match
     literal: the pattern is plain text
-    files_only: give only the paths of the files with a match
-    ignored: search also what .gitignore names
+    files_only: only the paths
+    ignored: also what .gitignore names
     """
     query = Query(
         pattern=usable(pattern, literal=literal),

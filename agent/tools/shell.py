@@ -55,21 +55,14 @@ SAVE = (
 def bash(
     context: Context, command: str, timeout: float | None = None, background: bool = False
 ) -> str:
-    """Run a command with bash and get what it printed (stdout and stderr in their order) and its
-    exit code.
+    """Run a command with bash: its output, stdout and stderr in order, and its exit code.
 
-    The directory (`cd`), variables, functions, aliases and `shopt` options are kept for your next
-    call, unless the command is killed; `set` options and traps are not. The shell is yours alone:
-    other agents have their own. It starts in the working directory, and is put back there if the
-    directory it was in is gone. Standard input is empty and there is no terminal: programs that
-    ask or open an editor or pager do not wait.
+    The shell is yours alone: `cd`, variables and functions are kept for your next call. Input is
+    empty and there is no terminal. What a command leaves running (`server &`) goes on as a job
+    until your work ends.
 
-    A call ends with the command itself. A process it leaves running (`server &`) goes on as a job
-    whose output `bash_output` gives, and is ended when your work ends. A command that takes longer
-    than its timeout is ended with everything it began. Long output is cut in the middle.
-
-    command: what to run, as you would type it
-    timeout: seconds it may take; 120 if left out, 600 at most. A background job has none by default
+    command: as you would type it
+    timeout: seconds; 120, at most 600
     background: start it as a job and return at once
     """
     own = context.own(Shell)
@@ -80,11 +73,9 @@ def bash(
 
 @tool(writes=False)
 def bash_output(context: Context, id: str | int) -> str:
-    """What a job of `bash` has printed since you last asked, and whether it still runs.
+    """What a job of bash has printed since you last asked, and whether it still runs.
 
-    Waits a second at most for something new. To end a job, run `kill` with its process group.
-
-    id: the job's id, as `bash` gave it
+    id: the job's
     """
     return context.own(Shell).output(str(id).strip())
 

@@ -48,14 +48,9 @@ def web_tools(
 
     @tool(writes=True)
     def web_fetch(context: Context, url: str, save_to: str | None = None) -> str:
-        """Get a page or file from the public web. HTML comes as Markdown, other text as it is.
+        """Get a page or file from the public web, as Markdown or text.
 
-        A redirect to another server is not followed but told: fetch its address if you want it.
-        With save_to the bytes go into a new file as they are, and no text comes back: that is how
-        to download what is no text, or longer than what is shown.
-
-        url: an http or https address
-        save_to: a file to make, relative to the working directory
+        save_to: put the bytes into this new file instead
         """
         guard(url, known)
         if save_to is None:
@@ -65,11 +60,7 @@ def web_tools(
 
     @tool(writes=True)
     def web_search(context: Context, query: str) -> str:
-        """Search the web. Gives titles, addresses and a few sentences of each; web_fetch reads
-        a page whole.
-
-        query: what to look for, in words
-        """
+        """Search the web: titles, addresses and a few sentences of each."""
         guard(query, known)
         if not query.strip():
             raise ToolError("query is empty")
