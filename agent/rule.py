@@ -42,6 +42,7 @@ NOTES = (
 )
 WEB = ("web_fetch", "web_search")
 
+_RULE = r"[^\s,()]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?"  # one of a flag's
 _WORD = r"""(?:[A-Za-z0-9_./:@%+,^=~-]|'[^']*'|"[^"$`\\]*")+"""
 _PART = rf"\s*{_WORD}(?:[ \t]+{_WORD})*[ \t]*"
 _PLAIN = re.compile(rf"{_PART}(?:(?:&&|\|\||;|\|){_PART})*")
@@ -107,7 +108,12 @@ def listed(text: str) -> tuple[str, ...]:
     >>> listed("bash(git log *), Read")
     ('bash(git log *)', 'Read')
     """
-    rules = tuple(re.findall(r"[^\s,(]+(?:\([^)]*\))?", text))
+    if not re.fullmatch(rf"[\s,]*(?:{_RULE}(?:[\s,]+|$))*", text):  # bash(npm is not all of bash
+        raise UsageError(
+            f"{text!r}: a parenthesis is not closed, or stands alone",
+            hint="write tool or tool(pattern): bash(npm test)",
+        )
+    rules = tuple(re.findall(_RULE, text))
     for rule in rules:
         read(rule)
     return rules
