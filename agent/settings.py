@@ -1,9 +1,9 @@
 """What is set: one frozen value, each field with a default and a unit, and where it came from."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from agent.errors import UsageError
 
@@ -17,6 +17,10 @@ MODES: dict[str, Mode] = {
     "auto": "auto",
     "bypassPermissions": "auto",
 }  # the contract's names and those that fingers know
+
+
+Count: TypeAlias = Annotated[int, Meta(ge=1)]
+Amount: TypeAlias = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,14 +44,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model: str = ""  # PROVIDER/NAME; "": the first whose key is set
     small_model: str = ""  # for `model: small`; "": the main one
     oracle_model: str = ""  # for ask_oracle; "": the main one
-    max_output_tokens: int = 16_384  # of one reply
-    thinking_tokens: int = 0  # extended thinking, tokens of one reply; 0: none
-    max_workers: int = 4  # steps at once
-    max_turns: int = 200  # model calls of one conversation
-    max_budget_usd: float | None = None  # of a run or a chat
-    max_tokens_total: int | None = None  # of a run or a chat, all kinds of tokens
-    timeout: float | None = None  # seconds, of the whole command
-    stream_idle: float = 60.0  # seconds without a sign of life before a reply is given up
+    max_output_tokens: Count = 16_384  # of one reply
+    thinking_tokens: Annotated[int, Meta(ge=0)] = 0  # of one reply; 0: no extended thinking
+    max_workers: Count = 4  # steps at once
+    max_turns: Count = 200  # model calls of one conversation
+    max_budget_usd: Amount | None = None  # of a run or a chat
+    max_tokens_total: Count | None = None  # of a run or a chat, all kinds of tokens
+    timeout: Amount | None = None  # seconds, of the whole command
+    stream_idle: Amount = 60.0  # seconds without a sign of life before a reply is given up
     permission_mode: Mode = "default"
     permissions: Rules = Rules()
     skills: bool = True  # whether a phrase may start a skill
