@@ -98,14 +98,17 @@ def escaped(text: str) -> Iterator[tuple[int, str]]:
             yield at, char
 
 
-def path_expression(parts: Sequence[str]) -> str:
-    """The expression of a path; between two `**`, the first fit is taken for good."""
+def path_expression(parts: Sequence[str], *, literal: bool = True) -> str:
+    """The expression of a path; between two `**`, the first fit is taken for good.
+
+    `literal`: brackets may also stand for themselves.
+    """
     groups: list[list[str]] = [[]]
     for part in parts:
         if part == STARS:
             groups.append([])
         else:
-            groups[-1].append(name_expression(part))
+            groups[-1].append(name_expression(part, literal=literal))
     first, *rest = ["/".join(group) for group in groups]
     if not rest:
         return f"(?:{first})\\Z"
@@ -117,7 +120,7 @@ def path_expression(parts: Sequence[str]) -> str:
     return expression + (f"(?:[^/]*/)*(?:{last})\\Z" if last else r".*\Z")
 
 
-def name_expression(part: str) -> str:
+def name_expression(part: str, *, literal: bool) -> str:
     """The expression of one name."""
     pieces = [""]
     for piece in PIECE.findall(part):
@@ -130,7 +133,7 @@ def name_expression(part: str) -> str:
         *middle, last = rest
         first += "".join(f"(?>[^/]*?{piece})" for piece in middle if piece) + f"[^/]*{last}"
     first += "(?![^/])"
-    if "[" in part:
+    if literal and "[" in part:
         first = f"(?:{first}|{re.escape(part)}(?![^/]))"
     return first
 

@@ -3,8 +3,8 @@
 Both engines, ripgrep and our own (scan.py), print the same records, which are read here.
 """
 
+import os
 import sys
-import tempfile
 from base64 import b64decode
 from collections.abc import Sequence
 
@@ -132,16 +132,14 @@ def scanned(
     """The same without ripgrep, by a Python of its own."""
     listing = names(context, where, ignored=ignored, wanted=wanted, seconds=seconds)
     argv = [sys.executable, "-I", "-S", scan.__file__]
-    with tempfile.TemporaryFile() as stdin:
-        stdin.write(msgspec.json.encode(query) + b"\n")
-        stdin.write(
-            b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in listing.paths)
-        )
-        stdin.seek(0)
-        with running(
-            argv, cwd=where.base, stop=context.stop, seconds=seconds, stdin=stdin
-        ) as program:
-            found = read(program, where, query, wanted, MOST)
+    given = [
+        msgspec.json.encode(query) + b"\n",
+        *(os.fsencode(path) + b"\0" for path in listing.paths),
+    ]
+    with running(
+        argv, cwd=where.base, stop=context.stop, seconds=seconds, input=b"".join(given)
+    ) as program:
+        found = read(program, where, query, wanted, MOST)
     return msgspec.structs.replace(found, late=True) if listing.cut else found
 
 

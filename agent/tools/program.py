@@ -7,12 +7,13 @@ expression or a grammar that runs wild keeps the interpreter's lock, and takes m
 import os
 import selectors
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
+from agent.errors import ToolError
 from agent.stop import Stop
 
 PIECE = 1 << 16  # bytes read at once
@@ -94,31 +95,34 @@ class Program:
 
 @contextmanager
 def running(
-    argv: Sequence[str],
-    *,
-    cwd: Path,
-    stop: Stop,
-    seconds: float,
-    stdin: IO[bytes] | None = None,
+    argv: Sequence[str], *, cwd: Path, stop: Stop, seconds: float, input: bytes = b""
 ) -> Iterator[Program]:
     """`argv` as a program, without a shell, an environment or a terminal. Over when this is left.
 
-    It is ended after `seconds` and when `stop` is set. Raises OSError if it cannot be started.
+    It is ended after `seconds` and when `stop` is set. Raises ToolError if it cannot be started.
     """
     stop.check()
-    with subprocess.Popen(
-        argv,
-        cwd=cwd,
-        env={},
-        stdin=stdin if stdin is not None else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        bufsize=0,
-        stderr=subprocess.PIPE,
-        start_new_session=True,  # a Ctrl-C in the terminal reaches it through `stop` alone
-    ) as process:
-        program = Program(process, stop, seconds)
+    with ExitStack() as stack:
         try:
-            with stop.calling(process.kill):
-                yield program
-        finally:
-            program.close()
+            # A file, not a pipe: what is written would wait for a reader, which waits for us.
+            stdin = stack.enter_context(tempfile.TemporaryFile()) if input else None
+            if stdin:
+                stdin.write(input)
+                stdin.seek(0)
+            process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env={},
+                stdin=stdin or subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,  # a Ctrl-C in the terminal reaches it through `stop` alone
+            )
+        except OSError as error:
+            raise ToolError(f"{argv[0]} can't be started: {error.strerror or error}") from error
+        stack.enter_context(process)
+        program = Program(process, stop, seconds)
+        stack.callback(program.close)
+        stack.enter_context(stop.calling(process.kill))
+        yield program

@@ -1,7 +1,6 @@
 """What files define, asked of parse.py; where that ends on a file, it is begun anew behind it."""
 
 import sys
-import tempfile
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
@@ -86,16 +85,14 @@ def answers(stop: Stop, files: Sequence[Path], *, words: bool, seconds: float) -
     }
     decode = msgspec.json.Decoder(Source).decode
     argv = [sys.executable, "-I", "-S", parse.__file__]
-    with tempfile.TemporaryFile() as stdin:
-        stdin.write(parse.encoded(order))
-        stdin.seek(0)
-        with running(argv, cwd=Path("/"), stop=stop, seconds=seconds, stdin=stdin) as program:
-            for record in program.records(b"\n", longest=LONGEST):
-                try:
-                    source = decode(record)
-                except msgspec.DecodeError:  # cut, because the parser ended or it is too long
-                    return
-                yield source
-            if "ImportError" in program.complaint or "ModuleNotFoundError" in program.complaint:
-                reason = program.complaint.strip().rpartition("\n")[2]
-                raise ToolError(f"there are no outlines here ({reason}); use grep_files")
+    input = parse.encoded(order)
+    with running(argv, cwd=Path("/"), stop=stop, seconds=seconds, input=input) as program:
+        for record in program.records(b"\n", longest=LONGEST):
+            try:
+                source = decode(record)
+            except msgspec.DecodeError:  # cut, because the parser ended or it is too long
+                return
+            yield source
+        if "ImportError" in program.complaint or "ModuleNotFoundError" in program.complaint:
+            reason = program.complaint.strip().rpartition("\n")[2]
+            raise ToolError(f"there are no outlines here ({reason}); use grep_files")

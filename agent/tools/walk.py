@@ -7,13 +7,14 @@ up to the repository's root, or up to the working directory where there is none.
 """
 
 import os
+import re
 import sysconfig
 import time
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -21,12 +22,9 @@ from agent.errors import ToolError
 from agent.stop import Stop
 from agent.tool import Context
 from agent.tools.disk import located, missing
-from agent.tools.glob import Glob
+from agent.tools.glob import STARS, Glob, path_expression
 from agent.tools.program import running
 from agent.tools.text import spelled
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 SECONDS = 20.0  # that a walk or a search may take
 FILES = 500_000  # names that are kept
@@ -183,7 +181,15 @@ def names(
     return Names(paths=sorted(paths[:FILES], key=ordered), cut=late or full)
 
 
-Rules: TypeAlias = "tuple[tuple[str, GitIgnoreSpec], ...]"
+class Rule(Struct, frozen=True, kw_only=True):
+    """A line of an ignore file."""
+
+    expression: re.Pattern[str]  # of paths from the file's folder
+    out: bool  # False: what an earlier rule left out is in again
+    folders: bool  # it speaks of folders alone
+
+
+Rules: TypeAlias = tuple[tuple[str, tuple[Rule, ...]], ...]
 """What folders leave out, outer ones first: each folder with a slash at its end, and its rules."""
 
 
@@ -253,41 +259,44 @@ def rules_in(folder: str, names: Container[str], rules: Rules) -> Rules:
         rules = ()
         files = [".git/info/exclude", *files]
     for name in files:
-        if (spec := ignore_file(folder + name)) is not None:
-            rules = (*rules, (folder, spec))
+        rules = (*rules, (folder, ignore_file(folder + name)))
     return rules
 
 
-def ignore_file(path: str) -> "GitIgnoreSpec | None":
-    """The rules in a file, without those that are none; None where there is no file."""
-    from pathspec import GitIgnoreSpec  # 30 ms, and needed without ripgrep alone
-
+def ignore_file(path: str) -> tuple[Rule, ...]:
+    """The rules in a file, the one that counts first before the others."""
     try:
         with Path(path).open("rb") as file:
-            lines = os.fsdecode(file.read(IGNORE_BYTES)).splitlines()
+            lines = os.fsdecode(file.read(IGNORE_BYTES)).split("\n")
     except OSError:
+        return ()
+    return tuple(filter(None, map(rule, reversed(lines))))
+
+
+def rule(line: str) -> Rule | None:
+    """A line of an ignore file (gitignore(5), Pattern Format); None for one that is no rule."""
+    text = re.sub(r"(?<!\\)\s+$", "", line.removesuffix("\r"))
+    out = not text.startswith("!")
+    text = text if out else text[1:]
+    parts = [part for part in text.split("/") if part]
+    if not parts or text.startswith("#"):
         return None
-    try:
-        return GitIgnoreSpec.from_lines(lines)
-    except ValueError:
-        return GitIgnoreSpec.from_lines(filter(sound, lines))
-
-
-def sound(line: str) -> bool:
-    """Whether a line of an ignore file is a rule."""
-    from pathspec import GitIgnoreSpec
-
-    try:
-        GitIgnoreSpec.from_lines([line])
-    except ValueError:
-        return False
-    return True
+    if "/" not in text.rstrip("/"):
+        parts = [STARS, *parts]
+    return Rule(
+        expression=re.compile(path_expression(parts, literal=False), re.DOTALL),
+        out=out,
+        folders=text.endswith("/"),
+    )
 
 
 def left_out(path: str, rules: Rules) -> bool:
-    """Whether the rules leave a path out; a folder's ends in a slash. The innermost rule counts."""
-    for folder, spec in reversed(rules):
-        verdict = spec.check_file(path.removeprefix(folder)).include
-        if verdict is not None:
-            return verdict
+    """Whether the rules leave a path out; a folder's ends in a slash. The innermost rule counts,
+    and in one file the last."""
+    name = path.removesuffix("/")
+    for folder, those in reversed(rules):
+        inner = name.removeprefix(folder)
+        for each in those:
+            if each.expression.match(inner) and (name != path or not each.folders):
+                return each.out
     return False

@@ -15,12 +15,8 @@ from agent.tools.walk import names, place
 
 PATHS = st.lists(st.text("ab.", min_size=1, max_size=3), min_size=1, max_size=4)
 PARTS = st.one_of(st.just("**"), st.text("ab*?.", min_size=1, max_size=4))
-RULES = st.lists(
-    st.sampled_from(
-        ["a", "b/", "/a", "*.c", "!a.c", "a/b", "a/**", "**/c", "!b", "*", "!*/", "# x", "", "b/*"]
-    ),
-    max_size=4,
-)
+LINES = """a|b/|/a|*.c|!a.c|a/b|a/**|**/c|!b|*|!*/|# x||b/*|[ab]|/*|!/a|b/**/c|**/|?|!a/ |\\a"""
+RULES = st.lists(st.sampled_from(LINES.split("|")), max_size=4)
 TREE = st.lists(
     st.lists(st.sampled_from(["a", "b", "c", "a.c"]), min_size=1, max_size=3), max_size=8
 )
