@@ -1,0 +1,16 @@
+"""What the tests of the whole program share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.ts import Ts
+
+
+@pytest.fixture
+def ts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ts:
+    home, cwd = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    cwd.mkdir()
+    return Ts(home=home, cwd=cwd, mark=f"{os.getpid()}-{tmp_path.name}", patch=monkeypatch)

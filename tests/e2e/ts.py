@@ -1,0 +1,164 @@
+"""`ts` as a user starts it: the process, what it prints, and how it ends."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from agent.cli import main
+from tests.servers import AnthropicServer, OpenAIServer, Server
+from tests.unit.processes import MARK, running
+
+ROOT = Path(__file__).parents[2]
+MAIN = (sys.executable, str(ROOT / "main.py"))  # `python main.py` is `ts`, installed or not
+PATIENCE = 30.0  # seconds of one command
+
+Reply: TypeAlias = str | Mapping[str, Any]
+"""A reply of a scripted model: its text, or the keys of agent/providers/script.py."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A command that has ended."""
+
+    code: int
+    raw: bytes  # stdout
+    err: str
+
+    @property
+    def out(self) -> str:
+        return self.raw.decode("utf-8")
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """stdout, which has to be one JSON object and nothing else."""
+        value = json.loads(self.raw)
+        assert isinstance(value, dict)
+        return value
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """stdout, which has to be lines of JSON, each ended by a newline."""
+        assert self.raw.endswith(b"\n")
+        return [json.loads(line) for line in self.raw.removesuffix(b"\n").split(b"\n")]
+
+
+@dataclass
+class Ts:
+    """A user in a directory of theirs, with a home and an environment of their own."""
+
+    home: Path
+    cwd: Path
+    mark: str
+    patch: pytest.MonkeyPatch
+    env: dict[str, str] = field(default_factory=dict)
+    model: str = ""
+
+    def __call__(
+        self,
+        *words: str,
+        stdin: bytes | int = subprocess.DEVNULL,
+        cwd: Path | None = None,
+        **env: str,
+    ) -> Ran:
+        """Run it to its end."""
+        given: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+        ran = subprocess.run(
+            [*MAIN, *words],
+            cwd=cwd or self.cwd,
+            env=self.environment(env),
+            check=False,
+            capture_output=True,
+            timeout=PATIENCE,
+            **given,
+        )
+        return Ran(ran.returncode, ran.stdout, ran.stderr.decode("utf-8", "replace"))
+
+    def here(self, *words: str, cwd: Path | None = None, **env: str) -> Ran:
+        """The same in this process, which is quicker; without stdin."""
+        out, err = (TextIOWrapper(BytesIO(), "utf-8", write_through=True) for _ in range(2))
+        with self.patch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            for name, value in self.environment(env).items():
+                patch.setenv(name, value)
+            patch.chdir(cwd or self.cwd)
+            code = main(words)
+        raw, told = (stream.detach().getvalue() for stream in (out, err))
+        return Ran(code, raw, told.decode("utf-8"))
+
+    @contextmanager
+    def started(self, *words: str, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Have it run, its output in pipes; it is killed at the end, with all that it started."""
+        with subprocess.Popen(
+            [*MAIN, *words],
+            cwd=self.cwd,
+            env=self.environment(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+                for id in self.running():
+                    os.kill(id, 9)
+
+    def running(self) -> dict[int, str]:
+        """The processes that it has started and that still live, itself included."""
+        return running(self.mark)
+
+    def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
+        own = {"HOME": str(self.home), "PATH": os.defpath, "LC_ALL": "C.UTF-8", MARK: self.mark}
+        path = os.environ.get("PATH", os.defpath)  # noqa: TID251 - git and python are found by it
+        model = {"TS_MODEL": self.model} if self.model else {}
+        return {**own, "PATH": path, **model, **self.env, **extra}
+
+    def script(self, *replies: Reply) -> str:
+        """The name of a model that replies so."""
+        lines = [{"text": each} if isinstance(each, str) else each for each in replies]
+        path = self.home / f"script-{len([*self.home.iterdir()])}.json"
+        path.write_text(json.dumps(lines), encoding="utf-8")
+        return f"script/{path}"
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.cwd / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def asks(self, server: Server) -> None:
+        """From here on its model is served by `server`."""
+        match server:
+            case AnthropicServer():
+                self.model = "anthropic/fake-model"
+                self.env |= {"ANTHROPIC_API_KEY": "sk-test", "ANTHROPIC_BASE_URL": server.url}
+            case OpenAIServer():
+                self.model = "openai/fake-model"
+                self.env |= {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": f"{server.url}/v1"}
+
+    def log(self) -> list[dict[str, Any]]:
+        """The events of the newest run."""
+        path = max((self.cwd / ".agent/runs").glob("*.jsonl"))
+        return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def call(name: str, **input: Any) -> dict[str, Any]:
+    """A scripted model's call."""
+    return {"name": name, "input": input}
+
+
+def calling(*calls: Mapping[str, Any], **keys: Any) -> dict[str, Any]:
+    """A scripted reply that makes these calls."""
+    return {"calls": list(calls), **keys}
+
+
+def types(events: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [str(event["type"]) for event in events]
