@@ -143,10 +143,10 @@ def test_the_exit_code_decides_what_kind_of_end_it_was(
 
 def test_a_run_that_has_finished_says_its_status_itself() -> None:
     end = RunFinished(
-        run="r1", status="interrupted", answer="", usage=Usage(), cost_usd=None, seconds=1
+        run="r1", status="partial", answer="", usage=Usage(), cost_usd=None, seconds=1
     )
-    told = result(code=130, answer="", state=State.of([*EVENTS, end]), cost_usd=None)
-    assert (told["status"], told["total_cost_usd"]) == ("interrupted", None)
+    told = result(code=143, answer="", state=State.of([*EVENTS, end]), cost_usd=None)
+    assert (told["status"], told["total_cost_usd"]) == ("partial", None)
 
 
 def test_a_failed_step_s_summary_is_how_it_failed() -> None:

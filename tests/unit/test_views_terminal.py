@@ -293,6 +293,7 @@ def test_three_hundred_steps_fit_and_the_running_ones_are_seen(width: int, heigh
     assert len(rows) <= height
     assert max(map(cells, rows)) <= width
     assert rows[0].startswith("⠋ 1/302")
+    assert sum(row.startswith("  · ") for row in rows) <= 6
     if height >= 10:
         assert sum(row.startswith("  ⠋ review") for row in rows) >= min(8, len(rows) - 2)
         assert rows[-1].startswith("  … ")
