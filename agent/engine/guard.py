@@ -109,9 +109,9 @@ def _narrower(step: Step, name: str, writes: bool, input: dict[str, Any]) -> Ver
 def guarded(tool: Tool, gate: Gate, emit: Emit, step: Step | None = None) -> Tool:
     """The same tool, used only where `gate` lets it, and with its text cut to a bound."""
 
-    def function(context: Context, **input: Any) -> Outcome:
+    def function(context: Context, /, **input: Any) -> Outcome:
         try:
-            gate.let(tool.name, tool.writes, plain(input), emit, step)
+            gate.let(tool.name, tool.writes, said(tool, input), emit, step)
         except ToolError as error:
             raise ToolError(f"{error}. Don't try to get round it.") from error
         done = tool.function(context, **input)
@@ -127,9 +127,10 @@ def all_guarded(
     return {name: guarded(tool, gate, emit, step) for name, tool in tools.items()}
 
 
-def plain(input: dict[str, Any]) -> dict[str, Any]:
+def said(tool: Tool, input: dict[str, Any]) -> dict[str, Any]:
     """Arguments as JSON has them, without those left out."""
-    given = {name: value for name, value in input.items() if value is not None}
+    usual = {field.name: field.default for field in structs.fields(tool.args)}
+    given = {name: value for name, value in input.items() if value != usual.get(name)}
     read: dict[str, Any] = json.decode(json.encode(given))
     return read
 

@@ -230,7 +230,7 @@ class Report(Struct, frozen=True, kw_only=True):
 def revise_plan() -> Tool:
     """The only tool of the model that judges a failure; its call is read, never run."""
 
-    def function(context: Context, **words: Any) -> str:
+    def function(context: Context, /, **words: Any) -> str:
         raise AssertionError("a revision is read from the call")
 
     return spoken(
