@@ -27,7 +27,7 @@ def make(root: Path, files: int) -> None:
         folder = root / f"package_{at % FOLDERS:03}" / f"part_{at // FOLDERS % 10}"
         folder.mkdir(parents=True, exist_ok=True)
         lines = [
-            f"def {dice.choice(WORDS)}_{at}(value):\n    return {dice.choice(WORDS)}(value) + {line}\n"
+            f"def {dice.choice(WORDS)}_{at}(n):\n    return {dice.choice(WORDS)}(n) + {line}\n"
             for line in range(dice.randrange(5, 60))
         ]
         if at % 500 == 0:
