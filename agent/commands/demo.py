@@ -27,16 +27,17 @@ from agent.tools.command import Ran, command
 from agent.views.plain import Output, safe, wrapped
 
 TASK = (
-    "Mend the report: it counts only a part of a category that comes more than once. "
-    "Add an option --csv that prints the entries with their notes (tests/test_export.py says "
-    "how), and show it in the README."
+    "Mend the report: it counts only a part of a category that comes more than once, and a long "
+    "name breaks its columns. Add an option --csv that prints the entries with their notes "
+    "(tests/test_export.py says how), and show it in the README."
 )
 HOME = Path(__file__).parents[1] / "demo"
 SAMPLE, RECORDED = HOME / "sample", HOME / "recorded.yaml"
 TESTS = "python3 -m unittest 2>&1"
 USABLE = "python3 -c 'import sys; sys.exit(sys.version_info < (3, 8))'"
 COMMIT = (
-    "git init -q && printf '%s\\n' .agent/ __pycache__/ >> .git/info/exclude && git add . && "
+    "git init -q && mkdir -p .git/info && printf '%s\\n' .agent/ __pycache__/ > .git/info/exclude "
+    "&& git add . && "
     "git -c user.name='ts demo' -c user.email=demo@localhost -c commit.gpgsign=false "
     "-c core.hooksPath=/dev/null commit -q -m 'the sample as it comes'"
 )
@@ -67,7 +68,8 @@ def demo(typed: argparse.Namespace) -> int:
                 hint="the Python that runs ts is left out of it; install one for your own use",
             )
         introduce(progress, folder, typed.model)
-        git = not ours(COMMIT, folder, {**env, **OWN_GIT}, Stop()).code
+        if not (git := not ours(COMMIT, folder, {**env, **OWN_GIT}, Stop()).code):
+            shutil.rmtree(folder / ".git", ignore_errors=True)
         screen = Screen(typed)
         raw = typed.output_format == "stream-json"
         sinks = screen.sinks if raw else list(map(unresumable, screen.sinks))

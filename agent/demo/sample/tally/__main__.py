@@ -4,7 +4,8 @@ import argparse
 import sys
 
 from tally.ledger import LedgerError, read
-from tally.report import table
+from tally.report import totals
+from tally.table import table
 
 
 def main(words=None):
@@ -18,7 +19,7 @@ def main(words=None):
     except (OSError, LedgerError) as error:
         print(f"tally: {error}", file=sys.stderr)
         return 1
-    print(table(entries))
+    print(table(totals(entries)))
     return 0
 
 

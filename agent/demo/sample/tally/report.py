@@ -10,10 +10,3 @@ def totals(entries):
         for category, group in groupby(entries, key=lambda entry: entry.category)
     }
     return sorted(spent.items(), key=lambda pair: (-pair[1], pair[0]))
-
-
-def table(entries):
-    """The report: a line for each category, and one for all."""
-    rows = totals(entries)
-    rows.append(("total", sum(amount for _, amount in rows)))
-    return "\n".join(f"{category:8}{amount:8.2f}" for category, amount in rows)

@@ -2,7 +2,7 @@ import unittest
 from decimal import Decimal
 
 from tally.ledger import read
-from tally.report import table, totals
+from tally.report import totals
 
 LEDGER = ["2026-03-02 12.40 food", "2026-03-02 49.00 travel", "2026-03-03 7.90 food"]
 
@@ -15,6 +15,3 @@ class Report(unittest.TestCase):
     def test_a_category_that_comes_again_is_added_up(self):
         spent = dict(totals(read(LEDGER)))
         self.assertEqual(spent["food"], Decimal("20.30"))
-
-    def test_the_last_line_is_the_sum_of_all(self):
-        self.assertEqual(table(read(LEDGER)).splitlines()[-1].split(), ["total", "69.30"])
