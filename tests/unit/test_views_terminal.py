@@ -299,6 +299,12 @@ def test_three_hundred_steps_fit_and_the_running_ones_are_seen(width: int, heigh
         assert rows[-1].startswith("  … ")
 
 
+def test_of_many_that_wait_the_next_ones_are_shown_and_the_rest_is_counted() -> None:
+    rows = rows_after(until(played(fan(10)), started="review-2"), 80, 60)
+    assert [row.split()[1] for row in rows[3:-1]] == [f"review-{n}" for n in range(3, 9)]
+    assert rows[-1] == "  … 3 more waiting"
+
+
 def test_a_frame_of_many_steps_costs_little() -> None:
     clock = Clock()
     tree, state = Tree(lambda style, text: text, clock), State()
