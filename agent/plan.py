@@ -251,6 +251,8 @@ def _name_faults(steps: Sequence[Step]) -> Iterator[str]:
     groups = {step.id: step.part_of for step in steps if step.group}
     patterns = {step.id for step in steps if step.foreach is not None}
     for step in steps:
+        if "item" in step.given:  # a copy itself; it stays when a plan that replaces has no `of`
+            continue
         within, parent = set[str](), step.part_of
         while parent in groups and parent not in within:
             within.add(parent)
@@ -432,13 +434,15 @@ def _inheriting(step: Step, group: Step) -> Step:
     )
 
 
-def copies(step: Step, pattern: Sequence[Step], over: Sequence[str]) -> Iterator[Step]:
+def copies(
+    step: Step, pattern: Sequence[Step], over: Sequence[str], first: int = 1
+) -> Iterator[Step]:
     """For each item a copy of a `foreach` step, and of `pattern`, all that is part of it."""
     own_item = set[str]()  # the steps in which `$item` is that of a `foreach` inside this one
     for part in pattern:
         if part.foreach is not None or part.part_of in own_item:
             own_item.add(part.id)
-    for number, item in enumerate(over, 1):
+    for number, item in enumerate(over, first):
         values = {"item": item}
         new = f"{step.id}.{number}"
 

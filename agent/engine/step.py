@@ -1,6 +1,5 @@
 """Doing one job: a command, an agent with its check, or the question what to do about a failure."""
 
-import re
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,20 +13,12 @@ from agent.engine import prompt
 from agent.engine.budget import Budget, within
 from agent.engine.chat import SHOWN, converse
 from agent.engine.guard import Gate, all_guarded, cut
-from agent.engine.speech import (
-    Inquire,
-    LooseRevision,
-    Report,
-    ask_oracle,
-    ask_user,
-    own_words,
-    report,
-    revise_plan,
-)
+from agent.engine.revision import decided, no_skill
+from agent.engine.speech import Inquire, Report, ask_oracle, ask_user, report
+from agent.engine.variable import arguments, values, variables, whole
 from agent.errors import (
     AgentError,
     BudgetError,
-    PlanError,
     ServiceError,
     SetupError,
     StoppedError,
@@ -38,7 +29,6 @@ from agent.event import (
     ModelCalled,
     Notice,
     PermissionDecided,
-    PlanRevised,
     RevisionFailed,
     Status,
     StepFinished,
@@ -46,7 +36,7 @@ from agent.event import (
     ToolStarted,
 )
 from agent.message import Message, Request, Usage
-from agent.plan import Plan, Step, checked, convert
+from agent.plan import Permissions, Plan, Step, items, unfenced
 from agent.seams import Emit, Models
 from agent.state import Attempt, Job, Revise
 from agent.stop import TIME, Stop
@@ -54,7 +44,7 @@ from agent.tool import Context, Tool
 
 FAULT_OF_OURS = 70  # exit code
 INLINE = 65_536  # characters of a step's text in its event; the whole is a file in the workspace
-VARIABLE = 100_000  # bytes of one shell variable (Linux takes 131,072 in one, execve(2))
+WHOLE = 8_000_000  # characters of a text that a foreach goes over
 AGENT_SECONDS = 3600.0  # of one attempt that says no `timeout`
 COMMAND_SECONDS = 1800.0
 
@@ -108,6 +98,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     workspace: Path
     max_turns: int
     vouched: frozenset[str]  # commands that are the user's own word: of a plan that they named
+    find: Callable[[str], Plan] = no_skill  # the skill of a name, for the steps of a revision
 
     def __call__(self, job: Job, emit: Emit) -> Event:
         """Do the job. What is no step's failure (a service, a budget, a stop) sets the stop flag of
@@ -116,7 +107,8 @@ class Worker(Struct, frozen=True, kw_only=True):
         spent = _Spent(job.step.id, emit)
         try:
             if isinstance(job, Revise):
-                return self.revise(job, spent.emit)
+                provider = self.models("main", self.context.stop, spent.emit)
+                return decided(job, provider, self.revise_system, self.find)
             done = self.attempt(job, spent.emit)
         except StoppedError as error:
             done = self.cancelled(job, str(error))
@@ -132,9 +124,12 @@ class Worker(Struct, frozen=True, kw_only=True):
             self.context.stop.set(FAULT_OF_OURS, f"a fault of ts: {type(error).__name__}: {error}")
             done = self.cancelled(job, f"a fault of ts: {type(error).__name__}: {error}")
         if isinstance(job, Revise):
+            if not self.context.stop.is_set:
+                return RevisionFailed(step=job.step.id, because=done.summary)
             return Notice(step=job.step.id, text=f"the revision was interrupted: {done.summary}")
         if spent.refused and done.status == "done":
-            done = failed(f"a permission was needed and nobody could be asked\n{done.summary}")
+            why = "a permission was needed and nobody could be asked"
+            done = structs.replace(done, status="failed", error=f"{why}\n{done.summary}".strip())
         return structs.replace(
             done, seconds=round(monotonic() - began, 3), usage=spent.usage, step=job.step.id
         )
@@ -153,7 +148,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     def attempt(self, job: Attempt, emit: Emit) -> StepFinished:
         step = job.step
         seconds = step.timeout or (AGENT_SECONDS if step.run is None else COMMAND_SECONDS)
-        env = {**self.context.env, **self.variables(job)}
+        env = {**self.context.env, **variables(job, self.workspace)}
         context = self.context.fresh(self.context.stop.child(seconds), env=env)
         try:
             done = self.run(job, context, emit) if step.run else self.agent(job, context, emit)
@@ -165,15 +160,14 @@ class Worker(Struct, frozen=True, kw_only=True):
             done = failed(f"time ran out after {seconds:g} s")
         finally:
             context.close()
-        return structs.replace(done, summary=self.kept(step, done.summary))
+        return structs.replace(done, summary=self.kept(job, done.summary))
 
     def run(self, job: Attempt, context: Context, emit: Emit) -> StepFinished:
         assert job.step.run, "a run step has a command"
         ran = self.shell(job, job.step.run, context, emit)
         if isinstance(ran, str):
-            return failed(ran)
-        if ran.timed_out or ran.code:
-            how = f"time ran out: {job.step.run}" if ran.timed_out else f"exit code {ran.code}"
+            return StepFinished(status="failed", error=ran)
+        if how := misfortune(ran, context):
             error = "\n".join(filter(None, (both(ran), how)))
             return StepFinished(status="failed", summary=ran.stdout, error=error)
         return StepFinished(status="done", summary=ran.stdout)
@@ -183,12 +177,15 @@ class Worker(Struct, frozen=True, kw_only=True):
         step = job.step
         try:
             self.gate.let(
-                "bash", True, {"command": command}, emit, step, vouched=command in self.vouched
+                "bash",
+                True,
+                {"command": command},
+                emit,
+                commanding(step),
+                vouched=command in self.vouched,
             )
         except ToolError as error:
             return f"{command}\n{error}"
-        given = step.given
-        words = [variable(given[str(n)]) for n in range(1, len(given) + 1) if str(n) in given]
         id = f"{step.id}.{job.number}"
         emit(ToolStarted(id=id, name="bash", input={"command": command}))
         began = monotonic()
@@ -198,33 +195,19 @@ class Worker(Struct, frozen=True, kw_only=True):
             env=context.env,
             stop=context.stop,
             timeout=step.timeout or COMMAND_SECONDS,
-            args=tuple(words),
+            args=arguments(step),
         )
         emit(
             ToolFinished(
                 id=id,
                 name="bash",
-                ok=not ran.code and not ran.timed_out,
+                ok=not misfortune(ran, context),
                 output=cut(both(ran), SHOWN),
                 seconds=round(monotonic() - began, 3),
             )
         )
-        context.stop.check()
+        self.context.stop.check()
         return ran
-
-    def values(self, job: Attempt) -> dict[str, str]:
-        """What `$name` stands for: arguments, the workspace, results and outputs of the needed."""
-        values = {"TS_WORKSPACE": str(self.workspace), **job.step.given}
-        for told in job.results:
-            name = re.sub(r"[^A-Z0-9]", "_", told.id.upper())
-            values[f"TS_STEP_{name}"] = told.text
-            values[f"TS_OUTPUTS_{name}"] = "\n".join(told.outputs)
-        return {key: variable(value) for key, value in values.items()}
-
-    def variables(self, job: Attempt) -> dict[str, str]:
-        """The same for shells, where a name has no `-`, and $1, $2, … are arguments."""
-        values = self.values(job)
-        return {key.replace("-", "_"): value for key, value in values.items() if not key.isdigit()}
 
     def agent(self, job: Attempt, context: Context, emit: Emit) -> StepFinished:
         step = job.step
@@ -240,7 +223,10 @@ class Worker(Struct, frozen=True, kw_only=True):
         request = Request(
             system=self.system,
             messages=(
-                Message(role="user", text=prompt.step(job, self.values(job), str(self.workspace))),
+                Message(
+                    role="user",
+                    text=prompt.step(job, values(job, self.workspace), str(self.workspace)),
+                ),
             ),
             tools=tuple(tool.spec for tool in tools.values()),
         )
@@ -267,30 +253,45 @@ class Worker(Struct, frozen=True, kw_only=True):
         """The same end, or a failure: an output is missing, its text misfits, its check fails."""
         step = job.step
         there, missing = self.outputs(step, done.outputs)
-        if missing:
-            return failed(f"did not leave in the workspace: {', '.join(missing)}\n{done.summary}")
-        if step.result and (why := self.misfit(done.summary, step.result.schema)):
-            return failed(f"its text does not fit the schema: {why}\n{done.summary}")
-        if step.verify:
-            ran = self.shell(job, step.verify, context, emit)
-            if isinstance(ran, str):
-                return failed(ran)
-            if ran.timed_out or ran.code:
-                how = "time ran out" if ran.timed_out else f"exit code {ran.code}"
-                said = f"\n\nIts agent said: {done.summary}" if step.do else ""
-                return failed(f"its check failed ({how}): {step.verify}\n{both(ran)}{said}")
-        return structs.replace(done, outputs=there)
+        why = f"did not leave in the workspace: {', '.join(missing)}" if missing else ""
+        if step.result and not why and (fault := self.misfit(done.summary, step.result.schema)):
+            why = f"its text does not fit the schema: {fault}"
+        if step.do and not why and (fault := no_items(job, done.summary)):
+            why = f"another step goes over the items of its text, but {fault}"
+        if step.verify and not why:
+            why = self.verified(job, context, emit)
+        if not why:
+            return structs.replace(done, outputs=there)
+        said = f"\n\nIts agent said: {done.summary}" if step.do else ""
+        return structs.replace(done, status="failed", outputs=there, error=f"{why}{said}")
+
+    def verified(self, job: Attempt, context: Context, emit: Emit) -> str:
+        """How the step's check fails; "" if it passes."""
+        verify = job.step.verify or ""
+        ran = self.shell(job, verify, context, emit)
+        if isinstance(ran, str):
+            return ran
+        how = misfortune(ran, context)
+        return f"its check failed ({how}): {verify}\n{both(ran)}" if how else ""
 
     def outputs(self, step: Step, said: tuple[str, ...]) -> tuple[tuple[str, ...], list[str]]:
         """Absolute paths of the files in the workspace, and the declared ones that are missing."""
         there, missing = [], []
         for name in dict.fromkeys((*step.outputs, *said)):
-            path = (self.workspace / name).resolve()
-            if path.is_relative_to(self.workspace) and path.exists():
-                there.append(str(path))
+            if path := self.left(name):
+                there.append(path)
             elif name in step.outputs:
                 missing.append(name)
-        return tuple(there), missing
+        return tuple(dict.fromkeys(there)), missing
+
+    def left(self, name: str) -> str:
+        """The absolute path of a file that is in the workspace; "" if it is not."""
+        try:
+            path = (self.workspace / name).resolve()
+            there = path.is_relative_to(self.workspace) and path.exists()
+        except (OSError, ValueError, RuntimeError):  # a name that can be none
+            return ""
+        return str(path) if there else ""
 
     def misfit(self, text: str, schema: dict[str, Any]) -> str:
         try:
@@ -299,61 +300,18 @@ class Worker(Struct, frozen=True, kw_only=True):
             return f"no JSON: {error}"
         return self.fits(value, schema)
 
-    def kept(self, step: Step, text: str) -> str:
-        """The text of an end; of a long one head and tail, with the whole in a file."""
-        if len(text) <= INLINE:
+    def kept(self, job: Attempt, text: str) -> str:
+        """The text of an end; of a long one head and tail, with the whole in a file, unless a
+        foreach goes over it."""
+        most = WHOLE if any(each.source == job.step.id for each in job.steps) else INLINE
+        if len(text) <= most:
             return text
-        path = self.workspace / f"{step.id}.txt"
-        path.write_text(text, encoding="utf-8", errors="surrogateescape")
-        return cut(text, INLINE - 200) + f"\n(whole: {path})"
-
-    # -- a revision --------------------------------------------------------------------------
-
-    def revise(self, job: Revise, emit: Emit) -> Event:
-        tool = revise_plan()
-        provider = self.models("main", self.context.stop, emit)
-        request = Request(
-            system=self.revise_system,
-            messages=(Message(role="user", text=prompt.revision(job)),),
-            tools=(tool.spec,),
-            must=tool.name,
-        )
+        path = self.workspace / f".{job.step.id[-100:]}.text"
         try:
-            reply = provider(request, lambda piece: None)
-        except AgentError as error:
-            if isinstance(error, ServiceError | SetupError | BudgetError | StoppedError):
-                raise
-            return RevisionFailed(step=job.step.id, because=worded(error))
-        calls = [call for call in reply.message.calls if call.name == tool.name]
-        if not calls:
-            return RevisionFailed(step=job.step.id, because="the model called no revise_plan")
-        try:
-            if calls[0].fault:
-                raise ToolError(calls[0].fault)
-            words = tool.read(calls[0].input)
-            assert isinstance(words, LooseRevision), "it is what revise_plan is read as"
-            return revised(job, words)
-        except (ToolError, PlanError, msgspec.ValidationError) as error:
-            return RevisionFailed(step=job.step.id, because=f"no valid revision: {error}")
-
-
-def revised(job: Revise, words: LooseRevision) -> PlanRevised:
-    """The event of a revision. Raises PlanError, ValidationError for new steps that can't run."""
-    plan = None
-    if words.action == "retry" and words.do.strip() and job.step.do is not None:
-        again = structs.replace(job.step, do=words.do)
-        plan = Plan(
-            goal=job.goal,
-            steps=tuple(again if step.id == again.id else step for step in job.steps),
-        )
-    if words.action == "replace":
-        kept = {step.id for step in job.kept}
-        new = convert({"steps": own_words(words.steps)}).steps
-        fresh = tuple(step for step in new if step.id not in kept)
-        if not fresh:
-            raise PlanError(["it names no step that is still to be done"])
-        plan = checked(Plan(goal=job.goal, steps=(*job.kept, *fresh)))
-    return PlanRevised(step=job.step.id, action=words.action, plan=plan, because=words.because)
+            path.write_text(whole(text), encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            return cut(text, most - 200) + f"\n(the whole could not be kept: {error})"
+        return cut(text, most - 200) + f"\n(whole: {path})"
 
 
 class _Spent:
@@ -373,6 +331,31 @@ class _Spent:
         self._emit(structs.replace(event, step=self.step))
 
 
+def commanding(step: Step) -> Step:
+    """The step as it limits the commands that its plan has for it: what its agent may use, and
+    what that agent is allowed without being asked, is not about them; what is denied is."""
+    permissions = Permissions(deny=step.permissions.deny)
+    return structs.replace(step, tools=None, permissions=permissions)
+
+
+def no_items(job: Attempt, text: str) -> str:
+    """Why a foreach can't go over the text; "" if it can, or none does."""
+    for each in job.steps:
+        if each.source == job.step.id:
+            try:
+                items(each, text)
+            except ValueError as error:
+                return str(error)
+    return ""
+
+
+def misfortune(ran: Ran, context: Context) -> str:
+    """How a command ended, if not well."""
+    if ran.timed_out or context.stop.why == TIME:
+        return "time ran out"
+    return f"exit code {ran.code}" if ran.code else ""
+
+
 def failed(why: str) -> StepFinished:
     return StepFinished(status="failed", summary=why)
 
@@ -385,16 +368,3 @@ def both(ran: Ran) -> str:
     """What a command printed, stdout before stderr, cut to a bound."""
     parts = [ran.stdout.rstrip(), ran.stderr.rstrip()]
     return cut("\n".join(filter(None, parts)), INLINE // 2)
-
-
-def variable(text: str) -> str:
-    """A text as a shell variable can hold it."""
-    return (
-        text.encode(errors="surrogateescape")[:VARIABLE].decode(errors="ignore").replace("\0", "")
-    )
-
-
-def unfenced(text: str) -> str:
-    """JSON without the Markdown fence that models put round it."""
-    found = re.fullmatch(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", text, re.DOTALL)
-    return found[1] if found else text
