@@ -12,10 +12,9 @@ from msgspec import structs
 
 from agent.app import Chat, Ended, fits
 from agent.commands.front import Screen, answer, opened, print_json, say, session_of
-from agent.engine.step import unfenced
 from agent.errors import AgentError, UsageError
 from agent.event import RunFinished, Source
-from agent.plan import with_arguments
+from agent.plan import unfenced, with_arguments
 from agent.store import log, planfile, sessions, workspace
 
 FIRST_BYTE, NEXT_BYTES = 5.0, 60.0  # seconds that piped input is waited for, beside a prompt
