@@ -71,12 +71,11 @@ class Tree:
                 self._began, self._doing = {"": self._clock()}, {}
             case StepStarted():
                 self._began[id] = self._clock()
-                step = state.steps.get(id)
-                self._doing[id] = does(step, WORDS) if step and step.run else THINKS
+                self._doing[id] = self._at_rest(id, state)
             case ToolStarted(name=name, input=input):
                 self._doing[id] = gist(name, input, WORDS)
             case ToolFinished() | PermissionDecided():
-                self._doing[id] = THINKS
+                self._doing[id] = self._at_rest(id, state)
             case PermissionAsked(tool=tool):
                 self._doing[id] = f"asks you about {one_line(tool, 40)}"
             case Text(text=text):
@@ -89,6 +88,11 @@ class Tree:
                 self._revise(state)
             case _:
                 pass
+
+    def _at_rest(self, id: str, state: State) -> str:
+        """What a step does while it uses no tool."""
+        step = state.steps.get(id)
+        return does(step, WORDS) if step and step.run else THINKS
 
     def _revise(self, state: State) -> None:
         job = next(state.jobs(), None)  # a revision stands first

@@ -258,6 +258,12 @@ def test_what_an_agent_says_and_asks_is_seen() -> None:
     assert doing(ToolStarted(step="look", id="1", name="x", input={}), finished) == "thinks"
 
 
+def test_a_command_is_named_as_long_as_it_runs() -> None:
+    start = list(until(played(fan(2)), started="list"))
+    used = ToolFinished(step="list", id="1", name="bash", ok=True, output="", seconds=0)
+    assert rows_after([*start, used])[1].endswith("  $ git ls-files")
+
+
 def test_a_failed_step_shows_its_next_attempt_and_that_the_planner_is_asked() -> None:
     events = list(played(diamond(), {"look": ["no", "no"]}))
     second = [event for event in events if isinstance(event, StepStarted)][1]
