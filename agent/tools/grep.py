@@ -148,14 +148,16 @@ def read(program: Program, where: Place, query: Query, wanted: Glob | None, most
     decode = msgspec.json.Decoder(Record).decode
     hits: list[Hit] = []
     path, counts, matches = "", True, 0
+    last = Text()
     end = Data()
     for line in program.records(b"\n", longest=LONGEST):
         try:
             record = decode(line)
         except msgspec.DecodeError:  # a first piece of a record that is too long
-            record = Record("match", Data(lines=Text("(a line of several megabytes)")))
-        if record.type == "begin" or record.data.path != Text():
-            path = named(record.data.path.data)
+            record = Record("match", Data(path=last, lines=Text("(a line of several megabytes)")))
+        if record.data.path != last:
+            last = record.data.path
+            path = named(last.data)
             counts = wanted is None or wanted(where.inner(path)) or wanted(path)
         if record.type == "summary":
             end = record.data

@@ -16,6 +16,7 @@ BYTES = 30_000  # of a whole result …
 LINES = 29_000  # … and of its lines without the remarks
 ROOM = 4_000  # bytes of it for the names of files whose lines found none, and for remarks
 FEW = 10  # lines of one file that are shown where not all can be
+ROW = 12  # bytes of a line beside path and text, about
 PATTERN = 10_000  # characters of a pattern
 WIDEST = 20  # lines around a match
 DEEP = 12  # folders below the one listed that may be shown in full
@@ -122,22 +123,22 @@ def usable(pattern: str, *, literal: bool) -> str:
 def lines_of(where: Place, found: Found) -> str:
     """Each file's lines; where they are too many, a few of each and the names of the rest."""
     files = [list(hits) for _, hits in groupby(found.hits, key=lambda hit: hit.path)]
-    blocks = [block(where, hits) for hits in files]
     notes = remarks(found)
-    if sum(map(size, blocks)) > BYTES - ROOM:
-        blocks = [block(where, hits, FEW) for hits in files]
+    bytes = sum(len(hit.path) + len(hit.text) + ROW for hit in found.hits)
+    most = FEW if bytes > BYTES - ROOM else None
     lines, left = list[str](), BYTES - ROOM
-    while blocks and size(blocks[0]) <= left:
-        left -= size(blocks[0])
-        lines += blocks.pop(0)
-    if blocks:
-        rest = files[len(files) - len(blocks) :]
-        others = [f"{where.path(hits[0].path)} ({matching(hits)})" for hits in rest]
-        few = fitting(others, ROOM // 2)
-        lines += ["", "No room for the lines in:", *few]
-        if len(few) < len(others):
-            lines.append(f"and {len(others) - len(few)} more files")
-        notes.append("narrow the pattern, the directory or file_glob to see all")
+    for at, hits in enumerate(files):
+        fresh = block(where, hits, most)
+        left -= size(fresh)
+        if left < 0:
+            others = [f"{where.path(each[0].path)} ({matching(each)})" for each in files[at:]]
+            few = fitting(others, ROOM // 2)
+            lines += ["", "No room for the lines in:", *few]
+            if len(few) < len(others):
+                lines.append(f"and {len(others) - len(few)} more files")
+            notes.append("narrow the pattern, the directory or file_glob to see all")
+            break
+        lines += fresh
     count = matching(found.hits)
     plural = "s" if count != 1 else ""
     total = f"{count} matching line{plural} in {len(files)} file{'s' if len(files) != 1 else ''}"
@@ -155,7 +156,7 @@ def paths_of(where: Place, found: Found) -> str:
     return "\n".join([*few, "(" + "; ".join([total, *notes]) + ")"])
 
 
-def block(where: Place, hits: Sequence[Hit], most: int | None = None) -> list[str]:
+def block(where: Place, hits: Sequence[Hit], most: int | None) -> list[str]:
     """The lines of one file, `most` matches of them."""
     path = where.path(hits[0].path)
     around = any(not hit.matches for hit in hits)
