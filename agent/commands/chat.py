@@ -4,7 +4,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Thread
 from types import FrameType
 
@@ -66,6 +66,7 @@ class Repl:
             commands=self.commands,
             toolbar=self.status,
             cycle=self.cycle,
+            shown=self.warm,
         )
         for text in (*loaded.notices, *self.session.notices):
             self.app.notice(text)
@@ -79,7 +80,6 @@ class Repl:
 
     def loop(self, prompt: str) -> int:
         self.greet()
-        Thread(target=self.warm, daemon=True).start()
         line = prompt
         with signals(self) as ended:
             while True:
@@ -103,10 +103,12 @@ class Repl:
 
     def warm(self) -> None:
         """Read the project and load the model's library while the user types."""
-        try:
-            self.app.warm()
-        except AgentError:
-            return  # told when it is needed
+
+        def load() -> None:
+            with suppress(AgentError):  # told when it is needed
+                self.app.warm()
+
+        Thread(target=load, daemon=True).start()
 
     def status(self) -> str:
         tally = self.app.tally

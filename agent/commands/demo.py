@@ -74,7 +74,8 @@ def demo(typed: argparse.Namespace) -> int:
         raw = typed.output_format == "stream-json"
         sinks = screen.sinks if raw else list(map(unresumable, screen.sinks))
         with opened(typed, sinks, cwd=folder) as app:
-            ended, session = worked(app)
+            with screen.turn():
+                ended, session = worked(app)
             changes = list(changed(contents(SAMPLE), contents(folder)))
             begun = bool(changes) or not ended.error
             tests = own_tests(folder, app) if begun and not app.stop.is_set else None

@@ -6,7 +6,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -18,6 +18,7 @@ import msgspec
 
 from agent.app import App, Ended
 from agent.errors import AgentError, UsageError
+from agent.event import Event
 from agent.rule import listed
 from agent.seams import Sink
 from agent.settings import MODES
@@ -51,7 +52,31 @@ Parse = Callable[[Sequence[str]], argparse.Namespace]
 
 
 def front(words: Sequence[str], parse: Parse) -> int:
-    """Do what was typed and return the exit code; whatever goes wrong is told here."""
+    """Do what was typed and return the exit code; whatever goes wrong is told here.
+
+    A reader of our output that has gone (`ts … | head`) is no fault.
+    """
+    try:
+        return done(words, parse)
+    except BrokenPipeError:
+        return 0
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            flushed(stream)
+
+
+def flushed(stream: TextIO | None) -> None:
+    """Write what waits, or drop it where nobody reads it, so that the end has no word on it."""
+    if stream is None or stream.closed:
+        return
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def done(words: Sequence[str], parse: Parse) -> int:
     began = monotonic()
     form = _form(words)
     try:
@@ -64,9 +89,8 @@ def front(words: Sequence[str], parse: Parse) -> int:
         return told(error, form, began)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has gone: `ts … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        raise  # no fault of ours
     except Exception:  # noqa: BLE001 - the outermost wall: a fault of ours, told in one line
         return told(fault(), form, began)
 
@@ -139,6 +163,8 @@ def answer(text: str) -> None:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
+    if sys.stdout is None:  # closed
+        return
     sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
     sys.stdout.flush()
 
@@ -207,12 +233,17 @@ class Screen:
         self.typed, self.began = typed, monotonic()
         self.sinks: list[Sink] = []
         self._terminal: Terminal | None = None
-        if typed.output_format == "stream-json":
+        if typed.output_format == "stream-json" and sys.stdout is not None:
             self.sinks.append(jsonl(sys.stdout.buffer, partial=typed.include_partial_messages))
         elif not typed.quiet:
             level: Level = "verbose" if typed.verbose else "normal"
-            self._terminal = Terminal(output(sys.stderr), level, prose=False)
+            keys = sys.stdin if sys.stdin and sys.stdin.isatty() else None
+            self._terminal = Terminal(output(sys.stderr), level, keys=keys, prose=False)
             self.sinks.append(self._terminal)
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Inside, the model is at work on an answer: a terminal shows so."""
+        return self._terminal.turn() if self._terminal else nullcontext()
 
     def close(self) -> None:
         if self._terminal:
@@ -230,23 +261,22 @@ class Screen:
             if ended.code == REFUSED:
                 say_error(refusal(app))
             return ended.code
-        error = ended.error
         tally = app.tally
-        print_json(
-            result(
-                code=ended.code,
-                answer=ended.answer,
-                state=ended.state,
-                run_id=ended.run,
-                session_id=session,
-                num_turns=tally.calls,
-                duration_ms=int((monotonic() - self.began) * 1000),
-                usage=tally.usage,
-                cost_usd=tally.cost_usd,
-                denials=tally.denials,
-                error=error,
-            )
+        told = result(
+            code=ended.code,
+            answer=ended.answer,
+            state=ended.state,
+            run_id=ended.run,
+            session_id=session,
+            num_turns=tally.calls,
+            duration_ms=int((monotonic() - self.began) * 1000),
+            usage=tally.usage,
+            cost_usd=tally.cost_usd,
+            denials=tally.denials,
+            error=ended.error,
         )
+        with suppress(BrokenPipeError):  # it has ended as it has, whoever hears of it
+            print_json(told)
         return ended.code
 
 
@@ -275,7 +305,8 @@ def opened(
     cwd = cwd or directory(typed)
     loaded = load(typed, cwd)
     stop = Stop(seconds=loaded.layered.settings.timeout)
-    app = App(cwd, loaded, stop=stop, sinks=sinks, trusted=typed.trust)
+    heard = [hearing(sink, stop) for sink in sinks]
+    app = App(cwd, loaded, stop=stop, sinks=heard, trusted=typed.trust)
     with signals(stop):
         try:
             for text in loaded.notices:
@@ -283,6 +314,18 @@ def opened(
             yield app
         finally:
             app.close()
+
+
+def hearing(sink: Sink, stop: Stop) -> Sink:
+    """The same sink; the work is stopped when the reader of its output has gone."""
+
+    def heard(event: Event) -> None:
+        try:
+            sink(event)
+        except BrokenPipeError:
+            stop.set(HUNG_UP, "nobody reads the output any more")
+
+    return heard
 
 
 def load(typed: argparse.Namespace, cwd: Path) -> settingsfile.Loaded:

@@ -38,7 +38,8 @@ def headless(typed: argparse.Namespace) -> int:
             session = session_of(typed, app)
             chat = Chat(app, session)
             try:
-                ended = chat.turn(text)
+                with screen.turn():
+                    ended = chat.turn(text)
                 if schema and (why := _misfit(ended.answer, schema)):
                     ended = chat.turn(
                         f"That answer does not fit: {why}. Answer with the JSON alone."
@@ -85,7 +86,8 @@ def plan(typed: argparse.Namespace) -> int:
         raise UsageError("there is no task", hint="ts plan 'what to do'")
     screen = Screen(typed)
     with opened(typed, screen.sinks) as app:
-        made = app.plan(task)
+        with screen.turn():
+            made = app.plan(task)
         screen.close()
     text = planfile.dump(made)
     if typed.output:
