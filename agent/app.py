@@ -2,6 +2,9 @@
 
 An `App` is one command under way: where it works, with what settings, model and tools, who is
 shown what happens and who is asked. It runs plans; `Chat` is a conversation in it.
+
+The tools are imported where they are used: a third of what is loaded is theirs alone, and a
+chat's prompt does not wait for it.
 """
 
 import re
@@ -52,7 +55,6 @@ from agent.stop import Stop
 from agent.store import log, planfile, project, sessions, settingsfile, workspace
 from agent.store import skills as skillfiles
 from agent.tool import Context, Outcome, Tool
-from agent.tools import command, files, notes, outline, search, shell, web
 from agent.version import __version__
 from agent.views.ask import nobody
 
@@ -170,7 +172,9 @@ class App:
     @cached_property
     def known(self) -> tuple[tuple[str, str], ...]:
         """The sections of the system prompt about the project: the same bytes each time."""
-        code = outline.project_outline(self.context(), OUTLINE)
+        from agent.tools.outline import project_outline
+
+        code = project_outline(self.context(), OUTLINE)
         return (*self.survey.sections, ("outline", code))
 
     def system(self, kind: str) -> str:
@@ -220,6 +224,7 @@ class App:
         """Do ahead what the first request needs. Raises AgentError as that would."""
         services.warm(self._provider(self.main_model))
         self.system("")
+        self.tools()
 
     def named(self, name: str) -> str:
         """PROVIDER/NAME of main, small, oracle or a model's own name."""
@@ -272,6 +277,8 @@ class App:
 
     def tools(self) -> dict[str, Tool]:
         """What every agent is offered."""
+        from agent.tools import files, notes, outline, search, shell, web
+
         given = (
             files.read_file,
             files.write_file,
@@ -402,13 +409,15 @@ class App:
         )
 
     def _worker(self, place: workspace.Run, stop: Stop, vouched: frozenset[str]) -> Worker:
+        from agent.tools.command import command
+
         home = place.workspace.resolve()
         return Worker(
             models=self.models,
             tools=self.tools(),
             gate=self.gate,
             context=structs.replace(self.context(home), stop=stop),
-            command=command.command,
+            command=command,
             inquire=self.people.inquire,
             fits=fits,
             budget=self.budget,

@@ -66,8 +66,8 @@ class Repl:
             commands=self.commands,
             toolbar=self.status,
             cycle=self.cycle,
-            shown=self.warm,
         )
+        self.editor.shown = self.warm
         for text in (*loaded.notices, *self.session.notices):
             self.app.notice(text)
 

@@ -53,6 +53,7 @@ class Editor:
         self._out, self._keys, self._history = out, keys, history
         self._commands, self._files = commands, files
         self._toolbar, self._cycle = toolbar, cycle
+        self.shown: Callable[[], None] | None = None  # called once, when a prompt is on the screen
         self._session: PromptSession[str] | None = None
 
     def read(self, prompt: str = "› ", *, default: str = "") -> str:
@@ -64,14 +65,21 @@ class Editor:
             return self._plain(prompt)
         if self._session is None:
             self._session = self._made()
+            self._session.app.after_render += lambda app: self._told()
         text = self._session.prompt(prompt if self._out.unicode else "> ", default=default)
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+    def _told(self) -> None:
+        shown, self.shown = self.shown, None
+        if shown:
+            shown()
 
     def _plain(self, prompt: str) -> str:
         lines: list[str] = []
         while True:
             if self._keys.isatty():
                 self._out.write(prompt)
+                self._told()
             line = self._keys.readline()
             if not line and not lines:
                 raise EOFError

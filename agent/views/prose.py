@@ -76,7 +76,7 @@ class Prose:
         self._text = whole
         rest = whole[self._done :]
         if self._out.fancy:
-            rest = self._printed(rest)
+            rest = self._printed(rest) if rest.strip() else ""
         else:
             rest = safe(rest) + ("\n" if whole and not whole.endswith("\n") else "")
         self._text, self._done, self._checked, self._drawn = "", 0, 0, None
