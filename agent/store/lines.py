@@ -57,7 +57,7 @@ class Lines:
     def __init__(self, path: Path, whole: Callable[[bytes], bool]) -> None:
         private(path.parent)
         self.path = path
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
         try:
             self._fd = os.open(path, flags, 0o600)
         except OSError as error:

@@ -1,6 +1,7 @@
 import os
 import re
 import resource
+import shutil
 import signal
 import stat
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -163,7 +165,8 @@ def test_what_streams_is_shown_and_not_kept(tmp_path: Path) -> None:
         log(TextDelta(text="b"))
         log(Text(text="c"))
     assert [(type(event), event.seq) for event in seen] == [(Text, 1), (TextDelta, 1), (Text, 2)]
-    assert said(path) == ["a", "c"]
+    assert list(read(path)) == [seen[0], seen[2]]
+    assert not recorded(path).faults
 
 
 def test_without_a_path_events_are_numbered_and_shown_and_belong_to_no_run(tmp_path: Path) -> None:
@@ -378,3 +381,47 @@ def test_a_directory_that_can_t_be_written_is_told_in_words(tmp_path: Path) -> N
     (tmp_path / ".agent").write_text("a file", encoding="utf-8")
     with pytest.raises(AgentError, match=r"\.agent"):
         workspace.begun(tmp_path)
+
+
+def test_runs_that_begin_at_once_have_each_a_name_of_their_own(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        begun = list(pool.map(lambda _: workspace.begun(tmp_path), range(200)))
+    assert len({run.id for run in begun}) == 200
+
+
+SYNCED = """
+import os, sys
+from pathlib import Path
+from agent.event import StepStarted, Text
+from agent.store.log import Log
+with Log(Path(sys.argv[1]), [lambda event: os.write(1, b"shown")]) as log:
+    log(StepStarted(step="a", attempt=1))
+    log(Text(text="b"))
+"""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_the_beginning_of_a_step_is_on_the_disk_before_it_is_shown(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    watch = ["strace", "-f", "-y", "-e", "trace=write,fsync,fdatasync", "-o", str(trace)]
+    subprocess.run(
+        [*watch, sys.executable, "-c", SYNCED, str(tmp_path / "r.jsonl")],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        cwd=Path(__file__).parents[2],
+    )
+    calls = re.findall(r"(\w+)\((\d+)<([^>]*)>", trace.read_text(encoding="utf-8"))
+    named = [
+        "show" if number == "1" else f"{name} {Path(file).name}"
+        for name, number, file in calls
+        if number == "1" or file.startswith(str(tmp_path))
+    ]
+    assert named == [
+        "write r.pid",
+        f"fsync {tmp_path.name}",
+        "write r.jsonl",
+        "fdatasync r.jsonl",
+        "show",
+        "write r.jsonl",
+        "show",
+    ]

@@ -333,6 +333,16 @@ def test_the_branch_and_the_changes_are_told(repo: Path) -> None:
     assert git.standing(repo, real()).startswith(f"branch: none, at {at}\n")
 
 
+def test_asking_git_changes_nothing(repo: Path) -> None:
+    run_git(repo, "init", "-q", "-b", "main")
+    written(repo / "a", "1")
+    run_git(repo, "add", "-A")
+    os.utime(repo / "a", (1e9, 1e9))  # git would like to note that it has looked inside
+    index = (repo / ".git/index").read_bytes()
+    assert git.standing(repo, real()).endswith("\nA  a")
+    assert (repo / ".git/index").read_bytes() == index
+
+
 def test_many_changes_are_counted_and_some_named(repo: Path) -> None:
     run_git(repo, "init", "-q", "-b", "main")
     for number in range(40):

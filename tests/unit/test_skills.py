@@ -194,11 +194,12 @@ def test_a_skill_md_is_one_step_that_knows_where_its_files_are(tmp_path: Path) -
     assert said.endswith("<arguments>\na b\n</arguments>")
 
 
-def test_where_a_skill_md_says_arguments_they_stand_there(tmp_path: Path) -> None:
-    skill = load_file(folder(tmp_path / "s", "s", body="Look at $ARGUMENTS (${ARGUMENTS})."))
+@pytest.mark.parametrize("form", ["$ARGUMENTS", "${ARGUMENTS}"])
+def test_where_a_skill_md_says_arguments_they_stand_there(form: str, tmp_path: Path) -> None:
+    skill = load_file(folder(tmp_path / "s", "s", body=f"Look at {form}, {form}."))
     (step,) = asked(skill, "  it's $100 ").steps
     assert step.do
-    assert filled(step.do, step.given).endswith("\n\nLook at it's $100 (it's $100).")
+    assert filled(step.do, step.given).endswith("\n\nLook at it's $100, it's $100.")
 
 
 def test_a_skill_may_be_kept_from_the_model(tmp_path: Path) -> None:
