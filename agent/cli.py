@@ -163,6 +163,11 @@ def _parser() -> argparse.ArgumentParser:
         def error(self, message: str) -> NoReturn:
             raise UsageError(message, hint="`ts --help` lists the flags")
 
+        def print_help(self, file: object = None) -> None:
+            from agent.commands.front import answer
+
+            answer(self.format_help().rstrip())  # whatever signs the terminal has
+
     top = Parser(
         prog="ts",
         usage="ts [FLAGS] [PROMPT]   or   ts [FLAGS] COMMAND [WORDS]",

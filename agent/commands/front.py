@@ -132,14 +132,9 @@ def fault() -> FaultError:
 def told(error: AgentError, form: str, began: float) -> int:
     """Tell an error that ended the command before there was an answer."""
     if form in {"json", "stream-json"}:
-        print_json(
-            result(
-                code=error.exit_code,
-                answer="",
-                duration_ms=int((monotonic() - began) * 1000),
-                error=error,
-            )
-        )
+        taken = int((monotonic() - began) * 1000)
+        with suppress(BrokenPipeError):  # whoever hears of it, it has gone wrong
+            print_json(result(code=error.exit_code, answer="", duration_ms=taken, error=error))
     else:
         say_error(error)
     return error.exit_code
