@@ -111,7 +111,7 @@ def ripgrep(context: Context) -> Path | None:
 def command(rg: Path, place: Place, *, ignored: bool, globs: Sequence[Glob] = ()) -> list[str]:
     """ripgrep's command line for a place, up to what is searched for; `target` ends it."""
     argv = [str(rg), "--no-config", "--no-messages", "--hidden", "--no-require-git"]
-    argv += [f"--glob=!{name}" for name in CONTROLS]
+    argv += ["--glob=!{" + ",".join(CONTROLS) + "}"]
     if ignored:
         argv += ["--no-ignore"]
     else:
