@@ -1,8 +1,12 @@
 """Permission: whether a tool may be used, as one pure decision with its reason.
 
 A rule is written `tool` or `tool(pattern)`. deny beats ask beats allow, however specific.
-What no rule names is decided by the mode. This is the careful first form: a command is allowed by
-rules only if it is made of plain words joined by `&&`, `||`, `;` and `|`, and each part is allowed.
+What no rule names is decided by the mode.
+
+A command is allowed by rules only if it is made of plain words joined by `&&`, `||`, `;` and `|`,
+and each part is allowed: what is not understood is not allowed. Deny and ask rules look further, at
+what quotes, wrappers and substitutions hide; they are a fence against mistakes, not against malice,
+which only a sandbox stops.
 """
 
 import re
@@ -42,11 +46,40 @@ NOTES = (
 )
 WEB = ("web_fetch", "web_search")
 
+MOST_COMMAND, MOST_PARTS = 10_000, 50  # characters; longer commands are always asked about
+
 _RULE = r"[^\s,()]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?"  # one of a flag's
-_WORD = r"""(?:[A-Za-z0-9_./:@%+,^=~-]|'[^']*'|"[^"$`\\]*")+"""
-_PART = rf"\s*{_WORD}(?:[ \t]+{_WORD})*[ \t]*"
+_CONTROL = r"\x00-\x08\x0b-\x1f\x7f"
+_WORD = rf"""(?:[A-Za-z0-9_./:@%+,^=~-]|'[^'{_CONTROL}]*'|"[^"$`\\{_CONTROL}]*")+"""
+_PART = rf"[ \t\n]*{_WORD}(?:[ \t]+{_WORD})*[ \t]*"
 _PLAIN = re.compile(rf"{_PART}(?:(?:&&|\|\||;|\|){_PART})*")
 _JOIN = re.compile(r"""('[^']*'|"[^"]*")|(&&|\|\||[;|&\n])""")
+
+
+# Arguments by which a program that mostly looks runs another one, or writes (its manual page).
+_RISKY = {
+    "awk": r".*(?:system|getline|[|>]).*|-f.*",
+    "find": r"-(?:exec|execdir|ok|okdir|delete|fls|fprint.*)",
+    "git": r"-c.*|--config-env.*|--exec-path.*|--ext-diff|--textconv|--output.*|-O.*"
+    r"|--open-files-in-pager.*|--(?:upload|receive)-pack.*",
+    "less": r".*",
+    "man": r".*",
+    "rg": r"--pre(?:=.*)?|--hostname-bin.*|-z|--search-zip",
+    "sed": r"(?!(?:-[nErsuz]+|(?:\d+|\$)?(?:,(?:\d+|\$))?[pdq=]|s([/|,#]).*\1.*\1[gIp0-9]*)$).*",
+    "sort": r"-o.*|--output.*|--compress-program.*",
+    "ssh": r"-[oF].*",
+    "tar": r"--checkpoint-action.*|--to-command.*|-I.*|--use-compress-program.*|-F.*"
+    r"|--(?:info|new-volume)-script.*|--rsh-command.*",
+}
+_WRAPPER = re.compile(
+    r"(?:sudo|doas|env|command|builtin|exec|nohup|setsid|time|nice|ionice|stdbuf|xargs|eval"
+    r"|timeout\s+\S+|(?:\S*/)?(?:ba|da|z|k)?sh\s+-\w*c)\s+(?:-\S+\s+|\w+=\S*\s+)*"
+)
+# What steers this program, other programs or other sessions; asked about even in auto mode.
+_KEPT = re.compile(
+    r"(?:^|/)(?:\.(?:git|agent|vscode|idea|husky)(?:/|$)|\.env[^/]*$|\.mcp\.json$|\.github/workflows/"
+    r"|\.gitlab-ci\.yml$|\.(?:bash|zsh)\w*$|\.profile$|(?:agents|claude|gemini)\.md$)"
+)
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -83,13 +116,19 @@ def _decide(mode: Mode, rules: Rules, name: str, writes: bool, input: dict[str, 
     for rule in rules.ask:
         if _touches(rule, name, subject):
             return verdict("ask", "rule", f"the rule {rule} asks")
-    if not writes or name in NOTES or mode == "auto":
+    kept = name in EDITS and _KEPT.search(tidy(subject).casefold())
+    if not kept and (not writes or name in NOTES or mode == "auto"):
         return verdict("allow", "mode", "")
-    if _allowed(rules.allow, name, subject):
+    if kept and not any(_KEPT.search(read(rule)[1].casefold()) for rule in rules.allow):
+        return verdict(
+            "ask", "mode", f"{subject} steers what is run later; it is always asked about"
+        )
+    uncovered = _uncovered(rules.allow, name, subject)
+    if uncovered is None:
         return verdict("allow", "rule", "")
-    if mode == "accept-edits" and name in EDITS:
+    if mode == "accept-edits" and name in EDITS and not kept:
         return verdict("allow", "mode", "")
-    return verdict("ask", "mode", f"{name} is asked about in {mode} mode")
+    return verdict("ask", "mode", f"{uncovered or name} is asked about in {mode} mode")
 
 
 def read(text: str) -> tuple[str, str]:
@@ -99,6 +138,8 @@ def read(text: str) -> tuple[str, str]:
         raise UsageError(
             f"{text!r} is no permission rule", hint="write tool or tool(pattern): bash(npm test)"
         )
+    if found[2] is not None and not found[2].strip():
+        raise UsageError(f"{text!r} has an empty pattern", hint=f"{found[1]} alone means any use")
     return ALIASES.get(found[1], found[1]), (found[2] or "").strip()
 
 
@@ -133,8 +174,7 @@ def _always(name: str, subject: str) -> str:
     if name in EDITS:
         return "edit_file"
     if name == "web_fetch":
-        host = re.sub(r"^\w+://([^/:?#]+).*", r"\1", subject)
-        return f"web_fetch(domain:{host})"
+        return f"web_fetch(domain:{_host(subject)})"
     return name
 
 
@@ -145,19 +185,40 @@ def _same(rule_tool: str, name: str) -> bool:
     return fnmatchcase(name, rule_tool)
 
 
+def tidy(path: str) -> str:
+    """A path without `.`, `..` and doubled slashes, as far as the text alone tells.
+
+    >>> tidy("./src//../secret/x"), tidy("../a"), tidy("/a/../../b")
+    ('secret/x', '../a', '/b')
+    """
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part not in {"", "."} and not (part == ".." and path.startswith("/")):
+            parts.append(part)
+    return ("/" if path.startswith("/") else "") + "/".join(parts)
+
+
+def _host(url: str) -> str:
+    found = re.match(r"\w+://(?:[^/@?#\\]*@)?([^/:?#\\]+)", url)
+    return found[1].lower().rstrip(".") if found else ""
+
+
 def _fits(pattern: str, name: str, subject: str) -> bool:
     if not pattern or pattern == "*":
         return True
     if pattern.startswith("domain:"):
-        host = re.sub(r"^\w+://(?:[^/@]*@)?([^/:?#]+).*", r"\1", subject).lower().rstrip(".")
-        wanted = pattern.removeprefix("domain:").lower()
+        host, wanted = _host(subject), pattern.removeprefix("domain:").lower()
         return host == wanted or host.endswith("." + wanted)
     if name == "bash":
         pattern = re.sub(r":\*$", " *", pattern)  # bash(npm run:*), the field's older form
         return fnmatchcase(subject, pattern) or (
             pattern.endswith(" *") and subject == pattern.removesuffix(" *")
         )
-    return fnmatchcase(subject.removeprefix("./"), pattern.removeprefix("./"))
+    if name in WEB:
+        return fnmatchcase(subject, pattern)
+    return fnmatchcase(tidy(subject), tidy(pattern))
 
 
 def _touches(rule: str, name: str, subject: str) -> bool:
@@ -165,24 +226,62 @@ def _touches(rule: str, name: str, subject: str) -> bool:
     tool, pattern = read(rule)
     if not _same(tool, name):
         return False
-    return _fits(pattern, name, subject) or (
-        name == "bash" and any(_fits(pattern, name, part) for part in _parts(subject))
+    if _fits(pattern, name, subject):
+        return True
+    return name == "bash" and any(
+        _fits(pattern, name, bare) for part in _parts(subject) for bare in _bare(part)
     )
 
 
-def _allowed(rules: Iterable[str], name: str, subject: str) -> bool:
+def _bare(part: str) -> Iterator[str]:
+    """A command as it stands, without quotes, without wrappers, by its program's plain name."""
+    yield part
+    plain = re.sub(r"[\"'\\]", "", part)
+    while plain:
+        plain = re.sub(r"^(?:\w+=\S*\s+)+", "", plain)
+        yield plain
+        yield re.sub(r"^\S*/(?=\S)", "", plain)
+        found = _WRAPPER.match(plain)
+        plain = plain[found.end() :] if found else ""
+
+
+def _uncovered(rules: Iterable[str], name: str, subject: str) -> str | None:
+    """What of a call no allow rule speaks of: a part of a command, or "" for all; None: nothing."""
     patterns = [pattern for tool, pattern in map(read, rules) if _same(tool, name)]
     if name != "bash" or any(pattern in {"", "*"} for pattern in patterns):
-        return any(_fits(pattern, name, subject) for pattern in patterns)
+        return None if any(_fits(pattern, name, subject) for pattern in patterns) else ""
     if subject in patterns:  # what "always" has allowed, to the letter
-        return True
-    if not _PLAIN.fullmatch(subject) or re.search(r"(^|[;|&]\s*)\w+=|\s-c\b", subject):
-        return False
-    return all(any(_fits(pattern, name, part) for pattern in patterns) for part in _parts(subject))
+        return None
+    if len(subject) > MOST_COMMAND or not patterns:
+        return ""
+    plain = _PLAIN.fullmatch(subject)
+    parts = _joined(subject) if plain else list(_parts(subject))
+    open = [part for part in parts if not _covered(patterns, part)]
+    if open or len(parts) > MOST_PARTS or not plain:
+        return open[0] if open else ""
+    return None
 
 
-def _parts(command: str) -> Iterator[str]:
-    """The commands that a line joins, and those inside of substitutions, as well as text tells."""
+def _covered(patterns: Iterable[str], part: str) -> bool:
+    if re.match(r"\w+=", part) or _risky(part):
+        return part in patterns
+    return any(_fits(pattern, "bash", part) for pattern in patterns)
+
+
+def _risky(part: str) -> bool:
+    """Whether a program that mostly looks is told to do more."""
+    found = re.findall(r"""(?:[^\s"']|'[^']*'|"[^"]*")+""", part)
+    program, *words = [re.sub(r"[\"']", "", word) for word in found] or [""]
+    program = re.sub(r"^[gm](?=awk|find|sed|sort|tar)", "", program.rpartition("/")[2])
+    if program == "sed":  # what follows its script are files
+        own = [n for n, word in enumerate(words) if not word.startswith("-")][:1]
+        words = words[: own[0] + 1] if own else words
+    risky = _RISKY.get(program)
+    return risky is not None and any(re.fullmatch(risky, word) for word in words)
+
+
+def _joined(command: str) -> list[str]:
+    """The commands that a line joins; what stands in quotes is left alone."""
     pieces = [""]
     last = 0
     for found in _JOIN.finditer(command):
@@ -191,7 +290,12 @@ def _parts(command: str) -> Iterator[str]:
             pieces.append("")
             last = found.end()
     pieces[-1] += command[last:]
-    for piece in pieces:
+    return [piece.strip() for piece in pieces if piece.strip()]
+
+
+def _parts(command: str) -> Iterator[str]:
+    """The same, and those inside of substitutions, as well as text tells."""
+    for piece in _joined(command):
         for part in re.split(r"\$\(|`|<\(|>\(|[(){}]", piece):
             if part.strip():
-                yield re.sub(r"^(?:\w+=\S*\s+)+", "", part.strip())
+                yield part.strip()

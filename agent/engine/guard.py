@@ -9,7 +9,7 @@ from msgspec import json, structs
 from agent.errors import ToolError
 from agent.event import PermissionAsked, PermissionDecided
 from agent.plan import Step
-from agent.rule import EDITS, NOTES, Verdict, decide
+from agent.rule import ALIASES, EDITS, NOTES, STRICTER, Verdict, decide, read
 from agent.seams import Answer, Ask, Emit, Question
 from agent.settings import Mode, Rules
 from agent.tool import Context, Outcome, Tool
@@ -24,6 +24,9 @@ class Gate:
     """
 
     def __init__(self, mode: Mode, rules: Rules, ask: Ask) -> None:
+        """Raises UsageError for a rule that can't be read."""
+        for rule in (*rules.deny, *rules.ask, *rules.allow):
+            read(rule)
         self.mode, self._rules, self._ask = mode, rules, ask
         self._asking = Lock()
 
@@ -36,15 +39,22 @@ class Gate:
         step: Step | None = None,
         *,
         vouched: bool = False,
+        leads: str | None = None,
     ) -> None:
         """Return if the call may be made; raise ToolError with the reason if not.
 
-        `vouched`: the user's own word (a command in a plan that the user named): only rules that
-        deny or ask, and plan mode, count.
+        `vouched`: the user's own word (a command in a plan that the user named), or about nothing
+        of the user's (a file in the run's workspace): only rules that deny or ask, and plan mode,
+        count. `leads`: the path that the call's path leads to, by links and such; both are judged.
         """
-        verdict = decide(self.mode, self._rules, name, writes, input)
-        if step and (narrower := _narrower(step, name, writes, input)):
-            verdict = narrower if verdict.decision != "deny" else verdict
+        inputs = [input] if leads is None else [input, {**input, "path": leads}]
+        verdict = max(
+            (decide(self.mode, self._rules, name, writes, each) for each in inputs),
+            key=lambda each: STRICTER.index(each.decision),
+        )
+        for each in inputs:
+            if step and (narrower := _narrower(step, name, writes, each, vouched=vouched)):
+                verdict = narrower if verdict.decision != "deny" else verdict
         if vouched and verdict.decision == "ask" and verdict.by == "mode":
             verdict = structs.replace(verdict, decision="allow", by="user")
         if verdict.decision == "allow":
@@ -87,7 +97,9 @@ class Gate:
             return answer
 
 
-def _narrower(step: Step, name: str, writes: bool, input: dict[str, Any]) -> Verdict | None:
+def _narrower(
+    step: Step, name: str, writes: bool, input: dict[str, Any], *, vouched: bool
+) -> Verdict | None:
     """What a step's own limits refuse; None where they don't."""
     if name in NOTES:
         return None
@@ -95,14 +107,17 @@ def _narrower(step: Step, name: str, writes: bool, input: dict[str, Any]) -> Ver
     def refused(because: str) -> Verdict:
         return Verdict(decision="deny", by="step", because=because, rule=name)
 
-    if step.tools is not None and name not in step.tools:
+    if step.tools is not None and name not in {ALIASES.get(tool, tool) for tool in step.tools}:
         return refused(f"this step may only use {', '.join(step.tools) or 'no tools'}")
-    if step.writes == () and name in EDITS:
+    if step.writes == () and name in EDITS and not vouched:
         return refused("this step changes nothing in the project")
-    own = Rules(deny=step.permissions.deny, allow=step.permissions.allow)
-    verdict = decide("default", own, name, writes, input)
-    if verdict.decision == "deny" or (own.allow and verdict.decision == "ask"):
-        return refused(verdict.because if verdict.decision == "deny" else "this step forbids it")
+    for limits in (step.permissions, *step.within):
+        own = Rules(deny=limits.deny, allow=limits.allow)
+        verdict = decide("default", own, name, writes, input)
+        if verdict.decision == "deny":
+            return refused(verdict.because)
+        if own.allow and verdict.decision == "ask" and not vouched:
+            return refused("this step forbids it")
     return None
 
 
@@ -110,8 +125,17 @@ def guarded(tool: Tool, gate: Gate, emit: Emit, step: Step | None = None) -> Too
     """The same tool, used only where `gate` lets it, and with its text cut to a bound."""
 
     def function(context: Context, /, **input: Any) -> Outcome:
+        own, leads = place(context, input.get("path"))
         try:
-            gate.let(tool.name, tool.writes, said(tool, input), emit, step)
+            gate.let(
+                tool.name,
+                tool.writes,
+                said(tool, input),
+                emit,
+                step,
+                vouched=own and tool.name in EDITS,
+                leads=leads,
+            )
         except ToolError as error:
             raise ToolError(f"{error}. Don't try to get round it.") from error
         done = tool.function(context, **input)
@@ -119,6 +143,19 @@ def guarded(tool: Tool, gate: Gate, emit: Emit, step: Step | None = None) -> Too
         return structs.replace(outcome, text=cut(outcome.text, MOST))
 
     return structs.replace(tool, function=function)
+
+
+def place(context: Context, path: Any) -> tuple[bool, str | None]:
+    """Whether a call's path is in the run's own workspace, and where it leads, as rules write it;
+    None where there is none, or none that a tool would take."""
+    if not isinstance(path, str):
+        return False, None
+    try:
+        real = context.inside(path)
+    except ToolError:
+        return False, None
+    own = context.workspace is not None and real.is_relative_to(context.workspace)
+    return own, context.shown(real)
 
 
 def all_guarded(
