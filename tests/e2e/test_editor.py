@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
 
@@ -63,9 +63,17 @@ class User:
         self._child.send(keys)
 
     def sees(self, words: str, *, times: int = 1) -> None:
-        """Read the terminal until the screen shows these words, and show them if it never does."""
+        """Read the terminal until the screen shows these words."""
+        self._until(lambda: "\n".join(self.screen.display).count(words) >= times)
+
+    def is_asked(self) -> None:
+        """Read until the cursor stands at an empty prompt. What is typed before is no keystroke of
+        the editor: the terminal has made a line of it."""
+        self._until(lambda: self.screen.display[self.screen.cursor.y].rstrip() == "›")
+
+    def _until(self, shown: Callable[[], bool]) -> None:
         end = monotonic() + 20
-        while "\n".join(self.screen.display).count(words) < times:
+        while not shown():
             assert monotonic() < end, "\n".join(self.screen.display)
             try:
                 piece = self._child.read_nonblocking(65536, 1)
@@ -78,7 +86,7 @@ class User:
             for _ in ASKS_CURSOR.findall(piece):
                 cursor = self.screen.cursor
                 self._child.send(f"\x1b[{cursor.y + 1};{cursor.x + 1}R")
-        assert "\n".join(self.screen.display).count(words) >= times, "\n".join(self.screen.display)
+        assert shown(), "\n".join(self.screen.display)
 
     def leaves(self) -> None:
         self._child.close(force=True)
@@ -92,7 +100,7 @@ def history(tmp_path: Path) -> Path:
 @pytest.fixture
 def user(history: Path) -> Iterator[User]:
     user = User(history)
-    user.sees("›")
+    user.is_asked()
     yield user
     user.leaves()
 
@@ -102,6 +110,7 @@ def test_enter_submits_and_three_ways_begin_another_line(user: User) -> None:
     user.sees("· four")
     user.types("\r")
     user.sees(r"got 'one\ntwo\nthree\nfour'")
+    user.is_asked()
     user.types("天枢 ✓\r")
     user.sees("got '天枢 ✓'")
 
@@ -118,8 +127,10 @@ def test_ctrl_c_empties_the_line_then_interrupts_and_ctrl_d_leaves(user: User) -
     user.sees("half a thought")
     user.types(CTRL_C + "ok\r")
     user.sees("got 'ok'")
+    user.is_asked()
     user.types(CTRL_C)
     user.sees("interrupted")
+    user.is_asked()
     user.types(CTRL_D)
     user.sees("left")
 
@@ -146,13 +157,14 @@ def test_history_outlives_the_program_and_is_the_user_s_alone(user: User, histor
     for line in ("make a plan", "run the tests", " a secret"):
         user.types(line + "\r")
         user.sees(f"got '{line}'")
+        user.is_asked()
     user.types(CTRL_D)
     user.sees("left")
     assert history.stat().st_mode & 0o777 == 0o600
     assert history.parent.stat().st_mode & 0o777 == 0o700
     assert "secret" not in history.read_text(encoding="utf-8")
     later = User(history)
-    later.sees("›")
+    later.is_asked()
     later.types(CTRL_R + "plan")
     later.sees("› make a plan")
     later.types("\r\r")
@@ -165,7 +177,7 @@ def test_a_long_history_keeps_its_newer_half(history: Path) -> None:
     lines = [f"\n# day\n+line {n} {'x' * 100}\n" for n in range(15_000)]
     history.write_text("".join(lines), encoding="utf-8")
     user = User(history)
-    user.sees("›")
+    user.is_asked()
     user.types("\x1b[A")
     user.sees("› line 14999 x")
     user.leaves()
@@ -177,7 +189,7 @@ def test_a_long_history_keeps_its_newer_half(history: Path) -> None:
 def test_a_history_that_cannot_be_kept_does_not_stop_the_chat(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     user = User(tmp_path / "file" / "history")
-    user.sees("›")
+    user.is_asked()
     user.types("hi\r")
     user.sees("got 'hi'")
     user.leaves()
