@@ -5,6 +5,7 @@ may be a symbolic link: a repository could send our files elsewhere by one.
 """
 
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -65,21 +66,6 @@ def run(cwd: Path, id: str) -> Run:
     )
 
 
-def begun(cwd: Path) -> Run:
-    """A new run, with its workspace made. Raises AgentError where nothing can be written."""
-    home = prepared(cwd, "workspace")
-    prepared(cwd, "runs")
-    while True:
-        new = run(cwd, fresh())
-        try:
-            (home / new.id).mkdir(mode=0o700)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise failed(new.workspace, error) from error
-        return new
-
-
 def fresh(now: datetime | None = None) -> str:
     """A name that sorts after those of earlier times, to 1/65536 of a second.
 
@@ -88,6 +74,24 @@ def fresh(now: datetime | None = None) -> str:
     """
     now = now or datetime.now(UTC)
     return f"{now:%Y%m%d-%H%M%S}-{now.microsecond * 65536 // 1_000_000:04x}"
+
+
+def begun(cwd: Path, name: Callable[[], str] = fresh) -> Run:
+    """A new run, with its workspace made; `name` is asked until it gives a name that is free.
+
+    Raises AgentError where nothing can be written.
+    """
+    home = prepared(cwd, "workspace")
+    prepared(cwd, "runs")
+    while True:
+        new = run(cwd, name())
+        try:
+            (home / new.id).mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise failed(new.workspace, error) from error
+        return new
 
 
 def runs(cwd: Path) -> list[Run]:
