@@ -109,6 +109,7 @@ def test_always_names_its_rule_first_and_is_not_offered_without_one(desk: Desk) 
     assert "always" not in desk.until("allow it?")
     desk.type("a\n")
     desk.until("y, n, please")
+    desk.until("allow it?")
     desk.type("n\n")
     assert asked.result(10).choice == "no"
 
