@@ -239,8 +239,8 @@ def test_a_file_of_more_than_a_megabyte_is_refused(tmp_path: Path) -> None:
 
 
 def test_deep_nesting_is_refused_where_it_begins() -> None:
-    text = "goal: g\nsteps:\n" + "[" * 200 + "]" * 200
-    assert faults(text) == ["p.yaml:3: this is nested more than 40 deep"]
+    text = "goal: g\nsteps: " + "[" * 200 + "]" * 200
+    assert faults(text) == ["p.yaml:2: this is nested more than 40 deep"]
 
 
 def test_of_many_unknown_keys_the_first_are_named() -> None:
