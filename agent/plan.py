@@ -249,6 +249,10 @@ def _name_faults(steps: Sequence[Step]) -> Iterator[str]:
         if (other := names.setdefault(step.variable, step.id)) != step.id:
             yield f"the ids {other!r} and {step.id!r} give one variable TS_STEP_{step.variable}"
     groups = {step.id: step.part_of for step in steps if step.group}
+    ids = {step.id for step in steps}
+    for step in steps:
+        if step.part_of in ids and step.part_of not in groups:
+            yield f"step {step.id!r} is part of {step.part_of!r}, which is no skill and no foreach"
     patterns = {step.id for step in steps if step.foreach is not None}
     for step in steps:
         if "item" in step.given:  # a copy itself; it stays when a plan that replaces has no `of`

@@ -13,7 +13,7 @@ from agent.seams import Emit, Provider
 from agent.tool import Context, Outcome, Tool
 
 SHOWN = 4000  # characters of a tool's output in its event
-TOLD, STUCK = 3, 6  # equal calls with equal results in a row: the model is told, the talk ends
+TOLD, STUCK = 3, 10  # equal calls with equal results in a row: the model is told, the talk ends
 
 
 class Talk(Struct, frozen=True, kw_only=True):

@@ -117,6 +117,9 @@ def step(job: Attempt, values: dict[str, str], workspace: str) -> str:
     if step.result:
         schema = json.encode(step.result.schema).decode()
         parts.append(f"Your summary has to be JSON alone, fitting {schema}")
+    if over := {each.foreach for each in job.steps if each.source == step.id}:
+        form = "a JSON array alone" if f"{step.id}.items" in over else "one item a line, no more"
+        parts.append(f"Your summary has to be {form}: a step is done for each item.")
     if job.failure:
         parts.append(
             f"<failure>\nThe attempt before failed:\n{cut(job.failure, INLINE)}\n</failure>"
@@ -145,10 +148,10 @@ def outline(steps: Sequence[Step], own: str) -> list[str]:
 
 def result(told: Told) -> str:
     """What came of a step that is needed: its text, and its files by path."""
-    text = told.text.strip() or "(no text)"
+    text = (told.words if told.status == "failed" else told.text).strip() or "(no text)"
     note = ""
     if told.status == "skipped":
-        note = "\nIt was left out: what it would have given is missing."
+        note = f"\nIt was left out ({told.words[:400]}): what it would have given is missing."
     files = "".join(f"\nfile: {path}" for path in told.outputs)
     return (
         f'<result step="{told.id}" status="{told.status}">\n'
@@ -166,12 +169,14 @@ def revision(job: Revise) -> str:
     failed = job.step
     told = failed.do or failed.run or failed.skill or ""
     verify = f"\nIts check: {failed.verify}" if failed.verify else ""
+    kept = ", ".join(step.id for step in job.kept[:200]) or "none"
     return "\n\n".join(
         [
             f"Goal: {job.goal}",
             "The plan and how it stands:\n" + "\n".join(lines[:200]),
             f'The step that failed, "{failed.id}":\n{told}{verify}',
             f"<failure>\n{cut(job.failure, INLINE)}\n</failure>",
+            f"A plan that replaces this one keeps, and may need: {kept}",
         ]
     )
 

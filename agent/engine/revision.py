@@ -77,7 +77,10 @@ def revised(
         )
     if words.action == "replace":
         kept = tuple(step.id for step in job.kept)
-        new = convert({"steps": own_words(words.steps)}).steps
+        known, wrong = own_words(words.steps)
+        if wrong:
+            raise PlanError(wrong)
+        new = convert({"steps": known}).steps
         fresh = tuple(step for step in new if step.id not in kept)
         if not fresh:
             raise PlanError(["it names no step that is still to be done"])

@@ -8,15 +8,16 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from agent.engine import prompt
 from agent.engine.chat import silent
-from agent.errors import PlanError, ToolError
+from agent.errors import ModelError, PlanError, ToolError, UsageError
 from agent.event import Action
 from agent.message import Message, Request
-from agent.plan import Plan, Step, checked, convert, near
+from agent.plan import Plan, Step, convert, faults, near
 from agent.seams import Emit, Models
 from agent.stop import Stop
 from agent.tool import Context, Function, Outcome, Tool, plain, tool
 
 REFUSALS = 2  # how often a plan goes back to the model with its faults
+OURS = {"given", "part_of", "within"}  # keys of a step that no model and no file sets
 
 Inquire: TypeAlias = Callable[[str, str], str]
 """Puts a question (of a step, "" for a chat) to the user and returns the answer.
@@ -127,18 +128,21 @@ def submit_plan(run: Callable[[Plan], Outcome], tell: Callable[[str], None]) -> 
         if refused > REFUSALS:
             raise ToolError("no more plans for this task: do it yourself, with the other tools")
         try:
-            return run(drafted(goal, steps))
-        except PlanError as error:
+            outcome = run(drafted(goal, steps))
+        except UsageError as error:
             refused += 1
-            faults = "\n".join(f"{n}. {fault}" for n, fault in enumerate(error.faults, 1))
+            found = error.faults if isinstance(error, PlanError) else (str(error),)
+            told = "\n".join(f"{n}. {fault}" for n, fault in enumerate(found, 1))
             if refused > REFUSALS:
                 tell(f"the plan was refused {refused} times; one agent does the task without one")
                 raise ToolError(
-                    f"The plan can't run:\n{faults}\nDo the task yourself now, without a plan."
+                    f"The plan can't run:\n{told}\nDo the task yourself now, without a plan."
                 ) from error
             raise ToolError(
-                f"The plan can't run:\n{faults}\nMend this and submit the whole plan again."
+                f"The plan can't run:\n{told}\nMend this and submit the whole plan again."
             ) from error
+        refused = 0
+        return outcome
 
     return spoken(
         "submit_plan",
@@ -152,25 +156,44 @@ def submit_plan(run: Callable[[Plan], Outcome], tell: Callable[[str], None]) -> 
 
 def drafted(goal: str, steps: Any) -> Plan:
     """The checked plan of a model's words. Raises PlanError with every fault."""
-    data = {"goal": goal, "steps": own_words(steps)}
+    known, wrong = own_words(steps)
     try:
-        return checked(convert(data))
+        plan = convert({"goal": goal, "steps": known})
     except msgspec.ValidationError as error:
-        raise PlanError(list(told_apart(data, error))) from error
+        raise PlanError([*wrong, *misread(known, error)]) from error
+    if found := [*wrong, *faults(plan)]:
+        raise PlanError(found)
+    return plan
 
 
-def own_words(steps: Any) -> Any:
-    """Steps as a model may write them. Raises PlanError for keys that only we set."""
+def own_words(steps: Any) -> tuple[Any, list[str]]:
+    """Steps as a model may write them, and a fault for each key that is none of a step's, or that
+    only we set."""
     data = msgspec.to_builtins(steps)
-    for key in ("given", "part_of"):
-        if isinstance(data, list) and any(isinstance(each, dict) and key in each for each in data):
-            raise PlanError([f"a step has the unknown key {key!r}"])
-    return data
+    if not isinstance(data, list):
+        return data, []
+    keys = {*Step.__struct_fields__} - OURS
+    wrong = []
+    for number, step in enumerate(data, 1):
+        for key in step if isinstance(step, dict) else ():
+            if key not in keys:
+                hint = near(str(key), keys) or f"; there are {', '.join(sorted(keys))}"
+                wrong.append(f"step {step.get('id', number)!r} has the unknown key {key!r}{hint}")
+    return [
+        {key: value for key, value in step.items() if key in keys}
+        if isinstance(step, dict)
+        else step
+        for step in data
+    ], wrong
 
 
-def told_apart(data: dict[str, Any], error: msgspec.ValidationError) -> list[str]:
+def misread(steps: Any, error: msgspec.ValidationError) -> list[str]:
     """The faults of each step that can't be read, not only of the first."""
-    steps = data["steps"]
+    if isinstance(steps, str):
+        try:
+            msgspec.json.decode(steps)
+        except msgspec.DecodeError as fault:
+            return [f"steps came as a text that is no JSON: {fault}"]
     if not isinstance(steps, list):
         return [f"steps must be a list: {error}"]
     found = []
@@ -180,9 +203,7 @@ def told_apart(data: dict[str, Any], error: msgspec.ValidationError) -> list[str
         except msgspec.ValidationError as fault:
             name = step.get("id", number) if isinstance(step, dict) else number
             words = str(fault).replace(" - at `$.steps[0]`", "").replace("$.steps[0].", "")
-            unknown = words.partition("unknown field `")[2].partition("`")[0]
-            hint = near(unknown, set(Step.__struct_fields__)) if unknown else ""
-            found.append(f"step {name!r}: {words}{hint}")
+            found.append(f"step {name!r}: {words}")
     return found or [str(error)]
 
 
@@ -266,7 +287,10 @@ def ask_oracle(models: Models, stop: Stop, emit: Emit) -> Tool:
     def function(context: Context, question: str) -> str:
         message = Message(role="user", text=question)
         request = Request(system=prompt.ORACLE, messages=(message,))
-        return models("oracle", stop, emit)(request, silent).message.text
+        try:
+            return models("oracle", stop, emit)(request, silent).message.text
+        except ModelError as error:
+            raise ToolError(f"the other model gave no answer: {error}") from error
 
     class Words(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         question: str

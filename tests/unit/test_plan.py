@@ -218,6 +218,11 @@ def test_a_skill_step_has_no_check_that_would_be_passed_over() -> None:
     )
 
 
+def test_a_step_is_part_of_a_group_or_of_none() -> None:
+    found = wrong({"id": "a", "do": "x"}, {"id": "b", "do": "x", "part_of": "a"})
+    assert found == ["step 'b' is part of 'a', which is no skill and no foreach"]
+
+
 def test_an_id_that_a_copy_will_have_is_refused() -> None:
     found = wrong(
         {"id": "list", "run": "ls"},
