@@ -409,7 +409,7 @@ class App:
         )
 
     def _worker(self, place: workspace.Run, stop: Stop, vouched: frozenset[str]) -> Worker:
-        from agent.tools.command import command
+        from agent.tools.child.command import command
 
         home = place.workspace.resolve()
         return Worker(

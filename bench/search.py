@@ -51,8 +51,8 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     from agent.stop import Stop
     from agent.tool import Context
+    from agent.tools.find.walk import ripgrep
     from agent.tools.search import grep_files, list_files
-    from agent.tools.walk import ripgrep
 
     files = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with tempfile.TemporaryDirectory() as folder:

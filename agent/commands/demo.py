@@ -23,7 +23,7 @@ from agent.providers.services import SERVICES
 from agent.seams import Sink
 from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop
 from agent.store import sessions, settingsfile
-from agent.tools.command import Ran, command
+from agent.tools.child.command import Ran, command
 from agent.views.plain import Output, safe, wrapped
 
 TASK = (

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from agent.errors import ToolError
 from agent.tool import Context, Outcome, tool
-from agent.tools.diff import diff
-from agent.tools.disk import Spot, locked, opened, put, read, shown, spot, told
-from agent.tools.edit import Replacement, edited
-from agent.tools.picture import HEAD, MOST, image, media_type
-from agent.tools.text import Coding, coding, sound, spelled
-from agent.tools.window import Sparse, Window, window
+from agent.tools.file.diff import diff
+from agent.tools.file.disk import Spot, locked, opened, put, read, shown, spot, told
+from agent.tools.file.edit import Replacement, edited
+from agent.tools.file.picture import HEAD, MOST, image, media_type
+from agent.tools.file.text import Coding, coding, sound, spelled
+from agent.tools.file.window import Sparse, Window, window
 
 WHOLE = 8 << 20  # bytes up to which a file is read at once and known by its hash
 CHANGED = 32 << 20  # bytes of the largest file that is edited or overwritten

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from agent.errors import ToolError
 from agent.tool import Context, tool
-from agent.tools.disk import locked, put, read, spot, told
-from agent.tools.text import sound, visible
+from agent.tools.file.disk import locked, put, read, spot, told
+from agent.tools.file.text import sound, visible
 
 MEMORY = ".agent/memory.md"
 NOTE = 500  # characters of a note, at most

@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from agent.errors import ToolError
 from agent.tool import Context, tool
-from agent.tools import parse, rank
-from agent.tools.glob import glob
-from agent.tools.grep import Query, search
+from agent.tools.file.text import spelled
+from agent.tools.find import parse, rank
+from agent.tools.find.glob import glob
+from agent.tools.find.grep import Query, search
+from agent.tools.find.symbols import NOTES, Source, Symbol, sources
+from agent.tools.find.walk import Place, names, ordered, place
 from agent.tools.search import LINES, fitting, size
-from agent.tools.symbols import NOTES, Source, Symbol, sources
-from agent.tools.text import spelled
-from agent.tools.walk import Place, names, ordered, place
 
 FILES = 400  # of a directory that an outline reads
 CANDIDATES = 1_000  # files that a symbol is looked for in

@@ -6,11 +6,11 @@ from itertools import groupby
 
 from agent.errors import ToolError
 from agent.tool import Context, tool
-from agent.tools.glob import glob
-from agent.tools.grep import Found, Hit, Query, search
-from agent.tools.scan import GROUPED
-from agent.tools.text import spelled, visible
-from agent.tools.walk import Place, names, place
+from agent.tools.file.text import spelled, visible
+from agent.tools.find.glob import glob
+from agent.tools.find.grep import Found, Hit, Query, search
+from agent.tools.find.scan import GROUPED
+from agent.tools.find.walk import Place, names, place
 
 BYTES = 30_000  # of a whole result …
 LINES = 29_000  # … and of its lines without the remarks

@@ -24,9 +24,9 @@ from pathlib import Path
 from agent.errors import ToolError
 from agent.stop import Stop
 from agent.tool import Context, tool
-from agent.tools.command import MARK, QUIET, Running, shell
-from agent.tools.family import named
-from agent.tools.output import Output
+from agent.tools.child.command import MARK, QUIET, Running, shell
+from agent.tools.child.family import named
+from agent.tools.child.output import Output
 
 TIMEOUT, LONGEST = 120.0, 600.0  # seconds of one call
 SHOWN = 30_000  # characters of one result

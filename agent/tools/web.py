@@ -15,10 +15,10 @@ from urllib.parse import quote, unquote_plus
 
 from agent.errors import ToolError
 from agent.tool import Context, Tool, tool
-from agent.tools.disk import put, spot, told
-from agent.tools.fetch import Page, Web, fetched
-from agent.tools.readable import clean, decoded, markdown
-from agent.tools.websearch import Found, found
+from agent.tools.file.disk import put, spot, told
+from agent.tools.net.fetch import Page, Web, fetched
+from agent.tools.net.readable import clean, decoded, markdown
+from agent.tools.net.websearch import Found, found
 
 SHOWN = 50_000  # characters of a page
 SECRET = 8  # characters; shorter values are too common to be looked for

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from agent.errors import ToolError
 from agent.stop import Stop
 from agent.tool import Context
-from agent.tools.diff import diff
-from agent.tools.edit import Replacement, edited, lf
+from agent.tools.file.diff import diff
+from agent.tools.file.edit import Replacement, edited, lf
+from agent.tools.file.text import Coding, coding, meant, spelled
+from agent.tools.file.window import Window, window
 from agent.tools.files import edit_file
-from agent.tools.text import Coding, coding, meant, spelled
-from agent.tools.window import Window, window
 
 ENDS = st.sampled_from(["\n", "\r\n"])
 MARKED = {

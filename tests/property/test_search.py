@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from agent.errors import ToolError
 from agent.stop import Stop
 from agent.tool import Context
-from agent.tools.glob import glob
-from agent.tools.scan import Query, expression, needed
-from agent.tools.walk import names, place
+from agent.tools.find.glob import glob
+from agent.tools.find.scan import Query, expression, needed
+from agent.tools.find.walk import names, place
 
 PATHS = st.lists(st.text("ab.", min_size=1, max_size=3), min_size=1, max_size=4)
 PARTS = st.one_of(st.just("**"), st.text("ab*?.", min_size=1, max_size=4))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.stop import Stop
-from agent.tools.command import LIMIT, QUIET, Ran, command, shell
+from agent.tools.child.command import LIMIT, QUIET, Ran, command, shell
 from tests.unit.processes import MARK, children, gone, running
 
 ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}

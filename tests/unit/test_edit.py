@@ -1,8 +1,8 @@
 import pytest
 
 from agent.errors import ToolError
-from agent.tools.diff import ROWS, diff
-from agent.tools.edit import Replacement, edited
+from agent.tools.file.diff import ROWS, diff
+from agent.tools.file.edit import Replacement, edited
 
 
 def after(text: str, old: str, new: str, *, every: bool = False) -> str:

@@ -16,8 +16,8 @@ import pytest
 from agent.errors import StoppedError, ToolError
 from agent.stop import Stop
 from agent.tool import Context, Tool
+from agent.tools.file.text import coding
 from agent.tools.files import create_directory, edit_file, read_file, write_file
-from agent.tools.text import coding
 
 ROOT = Path(__file__).parents[2]
 BYTES = bytes(range(256))

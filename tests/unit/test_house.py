@@ -18,7 +18,7 @@ from agent.store import settingsfile, skills
 ROOT = Path(__file__).parents[2]
 HEAVY = {
     "anthropic", "asyncio", "dotenv", "httpx2", "jsonschema", "markdown_it", "msgspec", "networkx",
-    "pathspec", "prompt_toolkit", "pydantic", "pygments", "rich", "tree_sitter", "yaml",
+    "prompt_toolkit", "pydantic", "pygments", "rich", "tree_sitter", "yaml",
 }  # fmt: skip
 
 

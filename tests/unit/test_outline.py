@@ -10,10 +10,10 @@ import pytest
 from agent.errors import StoppedError, ToolError
 from agent.stop import Stop
 from agent.tool import Context
-from agent.tools import rank, symbols
+from agent.tools.find import rank, symbols
+from agent.tools.find.symbols import Source, Symbol
 from agent.tools.outline import find_symbol, get_outline, project_outline
 from agent.tools.search import BYTES
-from agent.tools.symbols import Source, Symbol
 
 WILD = "class A { void f() { " + "a<" * 50_000 + " } }\n"  # takes all memory in Java's grammar
 

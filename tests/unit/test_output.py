@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.tools import output
-from agent.tools.output import Output, Plain
+from agent.tools.child import output
+from agent.tools.child.output import Output, Plain
 
 PIECES = st.sampled_from(
     [

@@ -11,8 +11,9 @@ import pytest
 from agent.errors import StoppedError, ToolError
 from agent.stop import Stop
 from agent.tool import Context
-from agent.tools import grep, search, walk
+from agent.tools import search
 from agent.tools.files import read_file
+from agent.tools.find import grep, walk
 from agent.tools.search import grep_files, list_files
 
 RUNAWAY = "(a+)+$"

@@ -15,7 +15,7 @@ from agent.errors import StoppedError, ToolError
 from agent.stop import Stop
 from agent.tool import Context
 from agent.tools import shell
-from agent.tools.command import QUIET
+from agent.tools.child.command import QUIET
 from agent.tools.shell import Shell, bash, bash_output
 from tests.unit.processes import MARK, children, gone, running
 

@@ -18,9 +18,9 @@ from agent.errors import StoppedError, ToolError
 from agent.stop import Stop
 from agent.tool import Context
 from agent.tools import web
-from agent.tools.address import public
-from agent.tools.fetch import Web
-from agent.tools.readable import decoded, markdown
+from agent.tools.net.address import public
+from agent.tools.net.fetch import Web
+from agent.tools.net.readable import decoded, markdown
 from agent.tools.web import forms, web_tools
 from tests.unit.webserver import Route, answer, anywhere, serving
 

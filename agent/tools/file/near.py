@@ -5,7 +5,7 @@ from collections import Counter
 from difflib import SequenceMatcher
 from itertools import accumulate
 
-from agent.tools.text import visible
+from agent.tools.file.text import visible
 
 SEARCHED = 1 << 21  # characters of the file that are looked through, at most
 SHOWN = 15  # lines shown, at most

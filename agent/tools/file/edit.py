@@ -21,9 +21,9 @@ from itertools import islice
 from msgspec import Struct
 
 from agent.errors import ToolError
-from agent.tools.near import closest
-from agent.tools.style import BLANK, Fit, Indentation, lines, literal, retyped, rewritten
-from agent.tools.text import sound
+from agent.tools.file.near import closest
+from agent.tools.file.style import BLANK, Fit, Indentation, lines, literal, retyped, rewritten
+from agent.tools.file.text import sound
 
 MANY = 1_000_000  # places that are changed, at most
 COUNTED = 1000  # places that a refusal counts, at most

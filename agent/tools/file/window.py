@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from agent.stop import Stop
-from agent.tools.text import Coding, visible
+from agent.tools.file.text import Coding, visible
 
 LINES = 2000  # lines shown, at most
 CHARS = 50_000  # characters shown, at most

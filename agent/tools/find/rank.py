@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from agent.tools.parse import CALLABLE
-from agent.tools.symbols import Source, Symbol
+from agent.tools.find.parse import CALLABLE
+from agent.tools.find.symbols import Source, Symbol
 
 DAMPING = 0.85  # Brin and Page, 1998
 ROUNDS = 20

@@ -13,11 +13,11 @@ from msgspec import Struct, field
 
 from agent.errors import ToolError
 from agent.tool import Context
-from agent.tools import scan
-from agent.tools.glob import Glob
-from agent.tools.program import Program, running
-from agent.tools.text import visible
-from agent.tools.walk import SECONDS, Place, command, named, names, ordered, ripgrep, target
+from agent.tools.child.program import Program, running
+from agent.tools.file.text import visible
+from agent.tools.find import scan
+from agent.tools.find.glob import Glob
+from agent.tools.find.walk import SECONDS, Place, command, named, names, ordered, ripgrep, target
 
 LINE = 300  # characters of a line that are kept …
 BEFORE = 100  # … of which so many may stand before the match

@@ -21,10 +21,10 @@ from msgspec import Struct
 from agent.errors import ToolError
 from agent.stop import Stop
 from agent.tool import Context
-from agent.tools.disk import located, missing
-from agent.tools.glob import STARS, Glob, path_expression
-from agent.tools.program import running
-from agent.tools.text import spelled
+from agent.tools.child.program import running
+from agent.tools.file.disk import located, missing
+from agent.tools.file.text import spelled
+from agent.tools.find.glob import STARS, Glob, path_expression
 
 SECONDS = 20.0  # that a walk or a search may take
 FILES = 500_000  # names that are kept

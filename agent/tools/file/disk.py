@@ -27,7 +27,7 @@ from msgspec import Struct
 from agent.errors import ToolError
 from agent.stop import Stop
 from agent.tool import Context
-from agent.tools.text import meant, spelled
+from agent.tools.file.text import meant, spelled
 
 PATIENCE = 10.0  # seconds that a lock is waited for
 POLL = 0.005  # seconds between two looks at a lock

@@ -22,8 +22,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from agent.stop import Stop
-from agent.tools.family import family, living
-from agent.tools.output import Output
+from agent.tools.child.family import family, living
+from agent.tools.child.output import Output
 
 GRACE = 0.4  # seconds between asking a command's processes to end and ending them
 CHUNK = 65_536  # bytes; what a pipe holds by default (pipe(7), "Pipe capacity")

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 
-from agent.tools.style import Opcode, shared
-from agent.tools.text import spelled, visible
+from agent.tools.file.style import Opcode, shared
+from agent.tools.file.text import spelled, visible
 
 ROWS = 40  # lines of a diff, at most
 WIDTH = 300  # characters of each

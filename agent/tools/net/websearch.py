@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from agent.errors import ToolError
 from agent.stop import Stop
-from agent.tools.fetch import Ask, Page, Web, exchanged
+from agent.tools.net.fetch import Ask, Page, Web, exchanged
 
 RESULTS = 8
 SNIPPET = 800  # characters of the text of one result

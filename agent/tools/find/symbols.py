@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from agent.errors import ToolError
 from agent.stop import Stop
-from agent.tools import parse
-from agent.tools.program import running
+from agent.tools.child.program import running
+from agent.tools.find import parse
 
 SECONDS = 15.0  # that reading all the files may take
 DEATHS = 5  # files that may end the parser before the rest is left

@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 
 from agent.errors import ToolError
 from agent.stop import Stop
-from agent.tools.address import Address, public, read
+from agent.tools.net.address import Address, public, read
 from agent.version import __version__
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""What searching and outlines stand on: walking a tree, globs, expressions, definitions."""

@@ -1,0 +1,1 @@
+"""What the web tools stand on: which addresses are public, fetching, reading pages, services."""
