@@ -47,13 +47,13 @@ class Repl:
         level: Level = "verbose" if typed.verbose else "normal"
         self.terminal = Terminal(self.out, level, keys=sys.stdin)
         self.stop = Stop()  # of the whole chat; each turn has a child
-        asks = TerminalAsk(self.out, sys.stdin, stop=self.stop, pause=self.terminal.paused)
+        self.asks = TerminalAsk(self.out, sys.stdin, stop=self.stop, pause=self.terminal.paused)
         self.app = App(
             cwd,
             loaded,
             stop=self.stop,
             sinks=(self.terminal,),
-            people=People(ask=asks, inquire=asks.inquire),
+            people=People(ask=self.asks, inquire=self.asks.inquire),
             trusted=typed.trust,
         )
         self.session = session_of(typed, self.app)
@@ -151,7 +151,7 @@ class Repl:
 
     def work(self, do: Callable[[], Ended]) -> None:
         """Do something that Ctrl-C ends, and show it."""
-        self.app.stop = self.stop.child(self.app.settings.timeout)
+        self.app.stop = self.asks.stop = self.stop.child(self.app.settings.timeout)
         with self.terminal.turn():
             ended = do()
         if ended.state is not None and ended.answer:

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
@@ -235,6 +235,11 @@ class Screen:
             keys = sys.stdin if sys.stdin and sys.stdin.isatty() else None
             self._terminal = Terminal(output(sys.stderr), level, keys=keys, prose=False)
             self.sinks.append(self._terminal)
+
+    def recall(self, events: Iterable[Event]) -> None:
+        """What a run's log tells, before it goes on."""
+        if self._terminal:
+            self._terminal.recall(events)
 
     def turn(self) -> AbstractContextManager[None]:
         """Inside, the model is at work on an answer: a terminal shows so."""

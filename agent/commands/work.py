@@ -135,6 +135,7 @@ def resume(typed: argparse.Namespace) -> int:
     screen = Screen(typed)
     with opened(typed, screen.sinks) as app:
         place = workspace.find(app.cwd, typed.words[0]) if typed.words else unfinished(app.cwd)
+        screen.recall(log.read(place.log))
         return screen.finish(app, app.resume(place))
 
 

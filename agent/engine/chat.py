@@ -5,6 +5,7 @@ from time import monotonic
 
 from msgspec import Struct, json, structs
 
+from agent.engine.guard import cut
 from agent.errors import BudgetError, ModelError, ToolError
 from agent.event import Text, ToolFinished, ToolStarted
 from agent.message import Call, Message, Reply, Request, Result
@@ -83,7 +84,7 @@ def use(call: Call, tools: Mapping[str, Tool], context: Context, emit: Emit) -> 
         text += f"\n\nThis is the same call with the same result {TOLD} times. Do something else."
     result = Result(call=call.id, text=text, ok=ok, images=outcome.images)
     seconds = round(monotonic() - began, 3)
-    emit(ToolFinished(id=call.id, name=call.name, ok=ok, output=text[:SHOWN], seconds=seconds))
+    emit(ToolFinished(id=call.id, name=call.name, ok=ok, output=cut(text, SHOWN), seconds=seconds))
     if again >= STUCK:
         raise ModelError(
             f"the same call of {call.name} gave the same result {again} times in a row"
