@@ -304,15 +304,9 @@ class App:
             stop=self.stop,
             roots=tuple(Path(each).resolve() for each in self.settings.add_dirs),
             workspace=place,
-            env={**self.environment, **self._own_commands},
+            env={**self.environment, **self.survey.variables},
             sees=True,
         )
-
-    @property
-    def _own_commands(self) -> dict[str, str]:
-        """The project's own commands, for skills: TS_TEST, TS_LINT, TS_FORMAT, TS_TYPES."""
-        own = self.survey.commands
-        return {f"TS_{name.upper()}": getattr(own, name) for name in own.__struct_fields__}
 
     # -- runs -----------------------------------------------------------------------------------
 
@@ -352,8 +346,13 @@ class App:
                 )
             )
             state.apply(record(PlanCreated(plan=plan, source=source)))
-            commands = commands_of(plan) if vouched else frozenset()
+            commands = self.vouched(plan) if vouched else frozenset()
             return self._drive(state, place, record, commands)
+
+    def vouched(self, plan: Plan) -> frozenset[str]:
+        """The commands of a plan that the user named, but for those of skills nobody trusts."""
+        strange = (skill.plan for skill in self.skills.all if not skill.trusted)
+        return commands_of(plan).difference(*map(commands_of, strange))
 
     def resume(self, place: workspace.Run) -> Ended:
         """Go on with a run from what its log tells."""
@@ -367,11 +366,11 @@ class App:
                 self.notice(f"this run was begun in {state.cwd}")
             place.workspace.mkdir(parents=True, exist_ok=True)
             state.apply(record(RunResumed(attempt=state.resumed + 1)))
-            created = [one for one in record.before.events if isinstance(one, PlanCreated)]
-            own = [one for one in created if one.source == "file"]
-            return self._drive(
-                state, place, record, commands_of(own[0].plan) if own else frozenset()
-            )
+            own = frozenset[str]()
+            for event in record.before.events:
+                if isinstance(event, PlanCreated) and event.source != "model":
+                    own = self.vouched(event.plan)
+            return self._drive(state, place, record, own)
 
     def _drive(
         self,
