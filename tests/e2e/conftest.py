@@ -1,6 +1,5 @@
 """What the tests of the whole program share."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,4 +12,4 @@ def ts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ts:
     home, cwd = tmp_path / "home", tmp_path / "project"
     home.mkdir()
     cwd.mkdir()
-    return Ts(home=home, cwd=cwd, mark=f"{os.getpid()}-{tmp_path.name}", patch=monkeypatch)
+    return Ts(home=home, cwd=cwd, patch=monkeypatch)

@@ -15,7 +15,6 @@ import pytest
 
 from agent.cli import main
 from tests.servers import AnthropicServer, OpenAIServer, Server
-from tests.unit.processes import MARK, running
 
 ROOT = Path(__file__).parents[2]
 MAIN = (sys.executable, str(ROOT / "main.py"))  # `python main.py` is `ts`, installed or not
@@ -57,7 +56,6 @@ class Ts:
 
     home: Path
     cwd: Path
-    mark: str
     patch: pytest.MonkeyPatch
     env: dict[str, str] = field(default_factory=dict)
     model: str = ""
@@ -113,11 +111,18 @@ class Ts:
                     os.kill(id, 9)
 
     def running(self) -> dict[int, str]:
-        """The processes that it has started and that still live, itself included."""
-        return running(self.mark)
+        """The living processes that work in its directory, by id, with what they are."""
+        found = {}
+        for place in Path("/proc").glob("[0-9]*"):
+            try:
+                if (place / "cwd").readlink().is_relative_to(self.cwd):
+                    found[int(place.name)] = (place / "cmdline").read_text(encoding="utf-8")
+            except OSError:
+                continue
+        return found
 
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
-        own = {"HOME": str(self.home), "PATH": os.defpath, "LC_ALL": "C.UTF-8", MARK: self.mark}
+        own = {"HOME": str(self.home), "PATH": os.defpath, "LC_ALL": "C.UTF-8"}
         path = os.environ.get("PATH", os.defpath)  # noqa: TID251 - git and python are found by it
         model = {"TS_MODEL": self.model} if self.model else {}
         return {**own, "PATH": path, **model, **self.env, **extra}
