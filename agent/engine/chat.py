@@ -94,8 +94,8 @@ def use(call: Call, tools: Mapping[str, Tool], context: Context, emit: Emit) -> 
 
 def tried(call: Call, tools: Mapping[str, Tool], context: Context) -> Outcome:
     if (tool := tools.get(call.name)) is None:
-        hint = near(call.name, list(tools))
-        raise ToolError(f"there is no tool {call.name!r}{hint}. There are: {', '.join(tools)}")
+        hint = near(call.name, list(tools)) or "."
+        raise ToolError(f"there is no tool {call.name!r}{hint} There are: {', '.join(tools)}")
     if call.fault:
         schema = json.encode(tool.schema).decode()
         raise ToolError(f"{call.name} was not run: {call.fault}. Its arguments: {schema}")
