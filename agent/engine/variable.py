@@ -25,10 +25,18 @@ def values(job: Attempt, workspace: Path) -> dict[str, str]:
             name = re.sub(r"[^A-Z0-9]", "_", id.upper())
             given[f"TS_STEP_{name}"] = told.text
             given[f"TS_OUTPUTS_{name}"] = "\n".join(told.outputs)
-    most = MOST
-    if sum(len(value) * 4 for value in given.values()) > MOST_OF_ALL:
-        most = min(MOST, MOST_OF_ALL // len(given))
+    most = share([len(value) * 4 for value in given.values()])
     return {name: held(value, most) for name, value in given.items()}
+
+
+def share(sizes: list[int]) -> int:
+    """The most that each may have, so that all together have no more than MOST_OF_ALL."""
+    left = MOST_OF_ALL
+    for count, size in zip(range(len(sizes), 0, -1), sorted(sizes), strict=True):
+        if size > left // count:
+            return min(MOST, left // count)
+        left -= size
+    return MOST
 
 
 def variables(job: Attempt, workspace: Path) -> dict[str, str]:
