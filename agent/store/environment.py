@@ -64,26 +64,27 @@ def _without_own(kept: dict[str, str], environ: Mapping[str, str]) -> None:
         kept.pop("PYTHONPATH", None)
     if sys.prefix == sys.base_prefix:
         return  # no virtual environment: its Python is the user's
-    if _same(kept.get("VIRTUAL_ENV", ""), sys.prefix):
-        if _activated(environ):
-            return
+    named = _same(kept.get("VIRTUAL_ENV", ""), sys.prefix)
+    if _activated(environ, named):
+        return
+    if named:
         for name in ("VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT"):
             kept.pop(name, None)
     kept["PATH"] = _without(kept.get("PATH", ""), str(Path(sys.prefix) / "bin"))
 
 
-def _activated(environ: Mapping[str, str]) -> bool:
-    """Whether the user, not a launcher, chose the virtual environment that VIRTUAL_ENV names.
+def _activated(environ: Mapping[str, str], named: bool) -> bool:
+    """Whether the user, not a launcher, chose ts's virtual environment for their commands too.
 
-    `activate` sets a prompt; a container's image or a shell's profile sets it for the process
-    that started this one, too.
+    `named`: VIRTUAL_ENV names it. `activate` sets a prompt; a container's image or a shell's
+    profile sets the same, or PATH alone, for the process that started this one.
     """
-    if "VIRTUAL_ENV_PROMPT" in environ:
+    if named and "VIRTUAL_ENV_PROMPT" in environ:
         return True
-    mark = b"VIRTUAL_ENV=" + os.fsencode(environ["VIRTUAL_ENV"])
+    name = "VIRTUAL_ENV" if named else "PATH"
+    mark = f"{name}={environ.get(name, '')}".encode(errors="surrogateescape")
     with suppress(OSError):  # another user's, or no Linux
-        before = Path(f"/proc/{os.getppid()}/environ").read_bytes()
-        return mark in before.split(b"\0")
+        return mark in Path(f"/proc/{os.getppid()}/environ").read_bytes().split(b"\0")
     return False
 
 

@@ -399,3 +399,4 @@ def test_c050_what_the_user_had_before_is_in_a_command(launcher: Path) -> None:
 def test_c050_an_environment_that_an_image_sets_is_the_user_s(launcher: Path) -> None:
     image = {"PATH": f"{launcher}/bin:/bin", "VIRTUAL_ENV": str(launcher)}
     assert told(launcher, image) == [str(launcher), image["PATH"], "LIBS"]
+    assert told(launcher, {"PATH": image["PATH"]}) == ["None", image["PATH"], "LIBS"]
