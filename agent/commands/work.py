@@ -36,6 +36,8 @@ def headless(typed: argparse.Namespace) -> int:
             if called := app.called(text):
                 return screen.finish(app, app.skill(*called))
             session = session_of(typed, app)
+            for notice in session.notices:
+                app.notice(notice)
             chat = Chat(app, session)
             try:
                 with screen.turn():

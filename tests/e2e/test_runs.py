@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 
 import pytest
 
@@ -172,7 +171,7 @@ def test_a_signal_ends_all_that_runs_and_the_run_can_be_gone_on_with(
 ) -> None:
     ts.write("plan.yaml", SLOW)
     with ts.started("run", "plan.yaml", "--output-format", "json") as process:
-        began(ts, process)
+        assert ts.there("began")
         assert sum("sleep" in what for what in ts.running().values()) >= 2
         process.send_signal(number)
         out, _ = process.communicate(timeout=20)
@@ -190,19 +189,10 @@ def test_a_signal_ends_all_that_runs_and_the_run_can_be_gone_on_with(
         assert begun == ["first", "slow", "slow"]
 
 
-def began(ts: Ts, process: subprocess.Popen[bytes]) -> None:
-    """Wait until the slow step is under way."""
-    clock = subprocess.run(
-        ["bash", "-c", "for i in {1..600}; do [ -s began ] && exit; sleep 0.05; done; exit 1"],
-        cwd=ts.cwd, check=False, timeout=40,
-    )  # fmt: skip
-    assert clock.returncode == 0, process.poll()
-
-
 def test_two_ts_on_one_run_are_one_too_many(ts: Ts) -> None:
     ts.write("plan.yaml", SLOW)
     with ts.started("run", "plan.yaml") as process:
-        began(ts, process)
+        assert ts.there("began")
         second = ts.here("resume")
         assert second.code == 2
         assert str(process.pid) in second.err
@@ -218,7 +208,7 @@ def test_two_ts_on_one_run_are_one_too_many(ts: Ts) -> None:
 def test_what_was_killed_outright_is_gone_on_with_where_it_stood(ts: Ts) -> None:
     ts.write("plan.yaml", SLOW)
     with ts.started("run", "plan.yaml") as process:
-        began(ts, process)
+        assert ts.there("began")
         process.kill()
         process.wait(10)
     ts.write("plan.yaml", QUICK)

@@ -9,6 +9,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from threading import Event
+from time import monotonic
 from typing import Any, TypeAlias
 
 import pytest
@@ -109,6 +111,14 @@ class Ts:
                 process.kill()
                 for id in self.running():
                     os.kill(id, 9)
+
+    def there(self, name: str) -> bool:
+        """Wait until a file is there and holds something; whether it came."""
+        path = self.cwd / name
+        until = monotonic() + PATIENCE
+        while not (path.exists() and path.stat().st_size) and monotonic() < until:
+            Event().wait(0.02)
+        return path.exists()
 
     def running(self) -> dict[int, str]:
         """The living processes that work in its directory, by id, with what they are."""
