@@ -190,7 +190,10 @@ def plain(schema: dict[str, Any]) -> dict[str, Any]:
             case {"anyOf": [one, {"type": "null"}], **more}:
                 return resolve({**one, **more})
             case dict():
-                return {key: resolve(value) for key, value in node.items() if said(key, value)}
+                kept = {key: resolve(value) for key, value in node.items() if said(key, value)}
+                if isinstance(own := node.get("properties"), dict):  # under their own names
+                    kept["properties"] = {name: resolve(rule) for name, rule in own.items()}
+                return kept
             case list():
                 return [resolve(item) for item in node]
             case _:
