@@ -61,7 +61,7 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "model": [
         ("--model", {"metavar": "SERVICE/NAME", "help": "anthropic/…, openai/…, script/FILE"}),
         ("--append-system-prompt", {"metavar": "TEXT", "help": "at the system prompt's end"}),
-        ("--private", {"action": "store_true", "help": "no network but a model on this machine"}),
+        ("--private", {"action": "store_true", "help": "not in this version"}),
     ],
     "limits": [
         ("--max-workers", {"type": int, "metavar": "N", "help": "steps at once (4)"}),
@@ -109,9 +109,9 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
             {"action": "append", "default": [], "metavar": "RULES", "help": "never"},
         ),
         ("--trust", {"action": "store_true", "help": "the project's settings and skills count"}),
-        ("--sandbox", {"choices": ["auto", "required", "off"], "help": "there is none yet"}),
-        ("--isolation", {"choices": ["shared", "worktree"], "help": "steps share the directory"}),
-        ("--executor", {"metavar": "threads", "help": "where steps run"}),
+        ("--sandbox", {"choices": ["auto", "required", "off"], "help": "there is no sandbox yet"}),
+        ("--isolation", {"choices": ["shared", "worktree"], "help": "shared: the only one yet"}),
+        ("--executor", {"metavar": "threads", "help": "threads: the only one yet"}),
         ("--settings", {"metavar": "FILE", "help": "settings on top of the files'"}),
         ("--mcp-config", {"metavar": "FILE", "help": "MCP servers: not in this version"}),
     ],
@@ -141,7 +141,9 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     words = list(words)
     cut = words.index("--") if "--" in words else len(words)
-    typed = parser.parse_intermixed_args(words[:cut])
+    typed, unknown = parser.parse_known_intermixed_args(words[:cut])
+    if unknown:
+        _no_flag(unknown[0].partition("=")[0])
     typed.words += words[cut + 1 :]
     first = typed.words[0] if typed.words and cut else ""
     if first in COMMANDS or first in LATER:
@@ -194,6 +196,24 @@ def _parser() -> argparse.ArgumentParser:
     return top
 
 
+def _no_flag(word: str) -> NoReturn:
+    """Refuse a flag that there isn't, with the nearest one. Raises UsageError."""
+    from difflib import get_close_matches
+
+    from agent.errors import UsageError
+
+    names = [name for group in FLAGS.values() for names, _ in group for name in names.split()] + [
+        "--permission-mode",
+        "--version",
+        "--help",
+    ]
+    near = get_close_matches(word, names, 1, 0.7)
+    raise UsageError(
+        f"there is no flag {word}" + (f"; did you mean {near[0]}?" if near else ""),
+        hint="`ts --help` lists the flags; a text that begins with - stands behind --",
+    )
+
+
 def _later(typed: argparse.Namespace) -> None:
     """Refuse what asks for more than there is yet. Raises UsageError."""
     from agent.errors import UsageError
@@ -201,15 +221,17 @@ def _later(typed: argparse.Namespace) -> None:
     if typed.command in LATER:
         raise UsageError(f"`ts {typed.command}` ({LATER[typed.command]}) is not in this version")
     asked: list[tuple[bool, str, str]] = [
-        (typed.sandbox == "required", "--sandbox required", "there is no sandbox in this version"),
+        (typed.sandbox == "required", "--sandbox required", "there is no sandbox yet"),
         (typed.isolation == "worktree", "--isolation worktree", "steps share the directory"),
         (typed.executor not in (None, "threads"), f"--executor {typed.executor}", "only threads"),
-        (typed.private, "--private", "this version can't keep commands off the network"),
-        (typed.mcp_config is not None, "--mcp-config", "MCP servers come with a later version"),
+        (typed.private, "--private", "commands can't be kept off the network yet"),
+        (typed.mcp_config is not None, "--mcp-config", "MCP servers come later"),
     ]
     for wanted, flag, why in asked:
         if wanted:
-            raise UsageError(f"{flag} can't be kept: {why}", hint="leave the flag out")
+            raise UsageError(
+                f"{flag} does nothing in this version: {why}", hint="leave the flag out"
+            )
 
 
 def _out_of_place(typed: argparse.Namespace) -> None:

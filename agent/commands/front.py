@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from time import monotonic
@@ -103,7 +104,7 @@ def place_of(typed: argparse.Namespace) -> str:
 
 def _form(words: Sequence[str]) -> str:
     """The output format, read before the line is: errors in the line are told in it as well."""
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in pairwise([*words, ""]):
         if word == "--output-format":
             return after
         if word.startswith("--output-format="):

@@ -28,7 +28,10 @@ def test_version_and_help_go_to_stdout(ts: Ts) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ([], "no prompt"),
         (["--no-such-flag"], "--no-such-flag"),
+        (["--permision-mode", "auto", "hi"], "did you mean --permission-mode?"),
+        (["--mcp-config=x", "hi"], "--mcp-config does nothing"),
         (["--output-format", "xml"], "xml"),
         (["--permission-mode", "yolo"], "yolo"),
         (["-p"], "no prompt"),
