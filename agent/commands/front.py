@@ -291,10 +291,15 @@ def refusal(app: App) -> AgentError:
     what = denial.input.get("command") or denial.input.get("path") or ""
     others = len({each.rule for each in app.tally.denials}) - 1
     more = f", and {others} more" if others else ""
+    hint = "a rule under `permissions: {ask: …}` in the settings asks about it, in every mode"
+    if denial.rule:
+        hint = (
+            "--permission-mode accept-edits lets files be edited, --permission-mode auto lets all "
+            f"be done, --allowed-tools '{denial.rule}' this"
+        )
     return AgentError(
         f"not allowed: {denial.tool} {what}{more}; there is nobody to ask",
-        hint=f"--permission-mode accept-edits lets files be edited, --permission-mode auto lets "
-        f"all be done, --allowed-tools '{denial.rule}' this",
+        hint=hint,
     )
 
 
