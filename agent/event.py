@@ -81,7 +81,7 @@ class ToolFinished(Base, frozen=True, tag="tool.finished"):
 
 class PermissionAsked(Base, frozen=True, tag="permission.asked"):
     tool: str
-    rule: str  # what `always` would allow
+    rule: str  # what `always` would allow; "" where it would not help
 
 
 class PermissionDecided(Base, frozen=True, tag="permission.decided"):

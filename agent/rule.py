@@ -86,7 +86,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     decision: Decision
     by: str  # mode, rule, step
     because: str  # for the model and the user
-    rule: str  # what "always" would allow
+    rule: str  # what "always" would allow; "": it would not help
 
 
 def decide(mode: Mode, rules: Rules, name: str, writes: bool, input: dict[str, Any]) -> Verdict:
@@ -103,10 +103,11 @@ def decide(mode: Mode, rules: Rules, name: str, writes: bool, input: dict[str, A
 
 def _decide(mode: Mode, rules: Rules, name: str, writes: bool, input: dict[str, Any]) -> Verdict:
     subject = _subject(name, input)
-    always = _always(name, subject)
+    kept = name in EDITS and _KEPT.search(tidy(subject).casefold()) is not None
+    always = _always(name, subject, kept=kept)
 
-    def verdict(decision: Decision, by: str, because: str) -> Verdict:
-        return Verdict(decision=decision, by=by, because=because, rule=always)
+    def verdict(decision: Decision, by: str, because: str, rule: str = always) -> Verdict:
+        return Verdict(decision=decision, by=by, because=because, rule=rule)
 
     for rule in rules.deny:
         if _touches(rule, name, subject):
@@ -115,18 +116,18 @@ def _decide(mode: Mode, rules: Rules, name: str, writes: bool, input: dict[str, 
         return verdict("deny", "mode", "nothing is changed or run in plan mode")
     for rule in rules.ask:
         if _touches(rule, name, subject):
-            return verdict("ask", "rule", f"the rule {rule} asks")
-    kept = name in EDITS and _KEPT.search(tidy(subject).casefold())
+            return verdict("ask", "rule", f"the rule {rule} asks", rule="")
     if not kept and (not writes or name in NOTES or mode == "auto"):
         return verdict("allow", "mode", "")
-    if kept and not any(_KEPT.search(read(rule)[1].casefold()) for rule in rules.allow):
+    speaking = [rule for rule in rules.allow if not kept or _KEPT.search(read(rule)[1].casefold())]
+    uncovered = _uncovered(speaking, name, subject)
+    if uncovered is None:
+        return verdict("allow", "rule", "")
+    if kept:
         return verdict(
             "ask", "mode", f"{subject} steers what is run later; it is always asked about"
         )
-    uncovered = _uncovered(rules.allow, name, subject)
-    if uncovered is None:
-        return verdict("allow", "rule", "")
-    if mode == "accept-edits" and name in EDITS and not kept:
+    if mode == "accept-edits" and name in EDITS:
         return verdict("allow", "mode", "")
     return verdict("ask", "mode", f"{uncovered or name} is asked about in {mode} mode")
 
@@ -168,14 +169,19 @@ def _subject(name: str, input: dict[str, Any]) -> str:
     return ""
 
 
-def _always(name: str, subject: str) -> str:
+def _always(name: str, subject: str, *, kept: bool) -> str:
     if name == "bash":
-        return f"bash({subject})"
+        return f"bash({_literal(subject)})"
     if name in EDITS:
-        return "edit_file"
+        return f"edit_file({_literal(tidy(subject))})" if kept else "edit_file"
     if name == "web_fetch":
         return f"web_fetch(domain:{_host(subject)})"
     return name
+
+
+def _literal(text: str) -> str:
+    """The pattern that a text alone fits."""
+    return re.sub(r"[*?[]", r"[\g<0>]", text)
 
 
 def _same(rule_tool: str, name: str) -> bool:
@@ -250,7 +256,7 @@ def _uncovered(rules: Iterable[str], name: str, subject: str) -> str | None:
     patterns = [pattern for tool, pattern in map(read, rules) if _same(tool, name)]
     if name != "bash" or any(pattern in {"", "*"} for pattern in patterns):
         return None if any(_fits(pattern, name, subject) for pattern in patterns) else ""
-    if subject in patterns:  # what "always" has allowed, to the letter
+    if subject in patterns or _literal(subject) in patterns:  # allowed to the letter
         return None
     if len(subject) > MOST_COMMAND or not patterns:
         return ""

@@ -44,7 +44,7 @@ class Question(Struct, frozen=True, kw_only=True):
     step: str  # "" in a chat
     tool: str
     text: str  # what would happen: the command, the diff
-    rule: str  # what "always" would allow
+    rule: str  # what "always" would allow; "": it is no answer
 
 
 class Answer(Struct, frozen=True, kw_only=True):

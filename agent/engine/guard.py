@@ -28,6 +28,7 @@ class Gate:
         for rule in (*rules.deny, *rules.ask, *rules.allow):
             read(rule)
         self.mode, self._rules, self._ask = mode, rules, ask
+        self._always: set[str] = set()  # what the user has answered so; part of the rules as well
         self._asking = Lock()
 
     def let(
@@ -88,11 +89,12 @@ class Gate:
         One question at a time, so that the answer to one can spare the next.
         """
         with self._asking:
-            if question.rule in self._rules.allow:
+            if question.rule in self._always:
                 return Answer(choice="yes", by="rule")
             emit(PermissionAsked(tool=question.tool, rule=question.rule))
             answer = self._ask(question)
-            if answer.choice == "always":
+            if answer.choice == "always" and question.rule:
+                self._always.add(question.rule)
                 self._rules += Rules(allow=(question.rule,))
             return answer
 

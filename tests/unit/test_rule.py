@@ -409,3 +409,18 @@ def test_always_allows_what_was_asked_about_and_nothing_else() -> None:
         assert asked.decision == "ask"
         assert bash(command, Rules(allow=(asked.rule,))).decision == "allow"
         assert bash(command + " x", Rules(allow=(asked.rule,))).decision == "ask"
+
+
+def test_a_wild_sign_in_what_was_allowed_always_is_that_sign() -> None:
+    allowed = Rules(allow=(bash("rm *.tmp", Rules()).rule,))
+    assert bash("rm *.tmp", allowed).decision == "allow"
+    assert bash("rm -rf src x.tmp", allowed).decision == "ask"
+
+
+def test_a_rule_for_one_file_that_steers_allows_no_other() -> None:
+    for allow in (("edit_file", "read_file(.env)"), ("edit_file", "edit_file(.env)")):
+        rules = Rules(allow=allow)
+        hook = decide("default", rules, "write_file", True, {"path": ".git/hooks/pre-commit"})
+        assert hook.decision == "ask"
+    env = decide("default", Rules(allow=("edit_file(.env)",)), "edit_file", True, {"path": ".env"})
+    assert env.decision == "allow"
