@@ -1,21 +1,21 @@
-"""Searching, against ripgrep and grep: `python bench/search.py [FILES]`.
+"""Searching, beside ripgrep and grep: `python bench/search.py [--quick] [FILES]`.
 
-A tree of 10,000 files is made, and each question is asked of every program in turn, so that all
-see the same load. What is printed are medians and ratios to `rg`; seconds of another machine or
-hour can't be compared.
+In a tree of 10,000 files each question is asked of the tools, with ripgrep at hand and without, and
+of `rg`, `grep` and `find`.
 """
 
 import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
+import rig
+
 ROUNDS = 9
+AIM = 1.2
 FOLDERS = 100
 WORDS = [f"{a}_{b}" for a in ("load", "save", "find", "drop", "move") for b in range(200)]
 
@@ -36,65 +36,62 @@ def make(root: Path, files: int) -> None:
     (root / ".gitignore").write_text("*.log\nbuild/\n", encoding="utf-8")
 
 
-def medians(questions: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Seconds each takes: the median of several rounds, in which all take their turn."""
-    seconds: dict[str, list[float]] = {name: [] for name in questions}
-    for _ in range(ROUNDS + 1):
-        for name, ask in questions.items():
-            start = time.perf_counter()
-            ask()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: statistics.median(taken[1:]) for name, taken in seconds.items()}
-
-
-def main() -> None:
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+def main() -> int:
     from agent.stop import Stop
     from agent.tool import Context
     from agent.tools.find.walk import ripgrep
     from agent.tools.search import grep_files, list_files
 
-    files = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    report = rig.Report(__doc__, count=10_000)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
-        make(root, files)
+        make(root, report.count)
         ours = Context(cwd=root, stop=Stop(), env={"PATH": os.environ.get("PATH", "")})
         alone = Context(cwd=root, stop=Stop(), env={"PATH": ""})
         rg = ripgrep(ours)
 
-        def command(*argv: str) -> Callable[[], object]:
-            return lambda: subprocess.run(argv, cwd=root, capture_output=True, check=False)
+        def command(*argv: str) -> Callable[[], float]:
+            return rig.seconds(
+                lambda: subprocess.run(argv, cwd=root, capture_output=True, check=False)
+            )
 
-        print(f"{files} files, {rg or 'no ripgrep'}; medians of {ROUNDS} rounds")
+        print(f"{report.count:,} files, {rg or 'no ripgrep'}")
         for title, pattern in {
             "a rare word": "needle",
             "an expression": r"def load_1\d\d_\d+7\b",
             "a frequent word": "return save_1",
         }.items():
-            questions: dict[str, Callable[[], object]] = {
-                "grep_files": lambda pattern=pattern: grep_files(ours, {"pattern": pattern}),  # type: ignore[misc]
-                "without rg": lambda pattern=pattern: grep_files(alone, {"pattern": pattern}),  # type: ignore[misc]
+            asked = {"pattern": pattern}
+            rivals = {
+                "grep_files": rig.seconds(lambda asked=asked: grep_files(ours, asked)),  # type: ignore[misc]
+                "grep_files, no rg": rig.seconds(lambda asked=asked: grep_files(alone, asked)),  # type: ignore[misc]
                 "grep -r": command("grep", "-rnP", "--", pattern, "."),
             }
             if rg:
-                questions["rg"] = command(str(rg), "-n", "--", pattern, ".")
-            report(f"{title}: {pattern}", medians(questions))
-        questions = {
-            "list_files": lambda: list_files(ours, {"pattern": "*_99*.py"}),
-            "without rg": lambda: list_files(alone, {"pattern": "*_99*.py"}),
+                rivals["rg"] = command(str(rg), "-n", "--", pattern, ".")
+            compared(report, f"{title}: {pattern}", rivals)
+        asked = {"pattern": "*_99*.py"}
+        rivals = {
+            "list_files": rig.seconds(lambda: list_files(ours, asked)),
+            "list_files, no rg": rig.seconds(lambda: list_files(alone, asked)),
             "find": command("find", ".", "-name", "*_99*.py"),
         }
         if rg:
-            questions["rg"] = command(str(rg), "--files", "-g", "*_99*.py")
-        report("names: *_99*.py", medians(questions))
+            rivals["rg"] = command(str(rg), "--files", "-g", "*_99*.py")
+        compared(report, "names: *_99*.py", rivals)
+    return report.end()
 
 
-def report(title: str, seconds: dict[str, float]) -> None:
-    print(f"\n{title}")
-    for name, taken in seconds.items():
-        ratio = f"  {taken / seconds['rg']:6.2f} × rg" if "rg" in seconds else ""
-        print(f"  {name:11} {taken * 1000:8.1f} ms{ratio}")
+def compared(report: rig.Report, title: str, rivals: dict[str, Callable[[], float]]) -> None:
+    """Each beside `rg`; the aim is for the tool where ripgrep is at hand."""
+    took = rig.medians(rivals, report.rounds(ROUNDS))
+    report.table(title, "ms", "× rg")
+    for at, (name, each) in enumerate(took.items()):
+        ratio = each / took["rg"] if "rg" in took else 0.0
+        aim = f"≤ {AIM} × rg" if ratio and not at else ""
+        shown = f"{ratio:.2f}" if ratio else "-"
+        report.row(name, f"{each * 1000:.1f}", shown, aim=aim, met=not aim or ratio <= AIM)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""What it costs to start: `python bench/start.py [--quick]`.
+
+CPU time and memory of `ts --version`, of the way to the chat's prompt, of an idle chat and of one
+headless turn against a model server on this machine; beside the bare interpreter, what the
+libraries cost that we could have loaded, and the other agents that are installed here.
+"""
+
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import rig
+from search import make
+
+PROMPT = "›".encode()
+ASKS_CURSOR = re.compile(rb"\x1b\[6n")
+PATIENCE = 60.0  # seconds that a chat may take to show its prompt or to come to rest
+RIVALS = ("claude", "codex", "gemini", "opencode", "aider", "llm")
+LIBRARIES = ("yaml", "rich", "prompt_toolkit", "networkx", "httpx2", "anthropic")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where `ts` is started, and with what model."""
+
+    name: str
+    cwd: Path
+    model: str
+    aimed: bool = False  # the aims are for this one
+
+
+class Chat:
+    """`ts` at a terminal of its own, once its prompt is on the screen."""
+
+    def __init__(self, model: str, cwd: Path, env: dict[str, str]) -> None:
+        self._terminal, theirs = pty.openpty()
+        self._child = subprocess.Popen(
+            [*rig.TS, "--model", model],
+            cwd=cwd,
+            env=env,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        end = time.monotonic() + PATIENCE
+        while PROMPT not in self.reads(end):
+            pass
+
+    def reads(self, end: float) -> bytes:
+        """What comes next, b"" for nothing within 0.2 s; its questions are answered."""
+        if time.monotonic() > end:
+            self.close()
+            raise RuntimeError("the chat did not show its prompt, or did not come to rest")
+        if not select.select([self._terminal], [], [], 0.2)[0]:
+            return b""
+        piece = os.read(self._terminal, 65536)
+        for _ in ASKS_CURSOR.findall(piece):
+            os.write(self._terminal, b"\x1b[3;3R")
+        return piece
+
+    def rests(self) -> float:
+        """MiB of memory, once what is loaded behind the prompt is there."""
+        end = time.monotonic() + PATIENCE
+        held = list[float]()
+        while len(held) < 8 or held[-1] - held[-8] > 0.5 or held[-1] < max(held) - 20:
+            self.reads(end)
+            held.append(resident(self._child.pid))
+        return held[-1]
+
+    def close(self) -> rig.Used:
+        """End it at once; what it has used."""
+        self._child.send_signal(signal.SIGKILL)
+        used, _ = rig.ended(self._child)
+        os.close(self._terminal)
+        return used
+
+
+def resident(pid: int) -> float:
+    """MiB of memory that a process holds now."""
+    table = Path(f"/proc/{pid}/statm")
+    if table.exists():
+        pages = int(table.read_bytes().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+    told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, check=True)
+    return int(told.stdout) / 2**10
+
+
+def versions(report: rig.Report, home: Path) -> float:
+    """Print the first table; return the CPU seconds of the bare interpreter."""
+    env = rig.environment(home)
+
+    def cpu(*argv: str) -> Callable[[], float]:
+        return lambda: rig.process(argv, home, env).cpu
+
+    rivals = {"bare interpreter": cpu(rig.PYTHON, "-c", "pass")}
+    rivals["ts --version"] = cpu(*rig.TS, "--version")
+    for name in LIBRARIES[:1] if report.quick else LIBRARIES:
+        rivals[f"import {name}"] = cpu(rig.PYTHON, "-c", f"import {name}")
+    for name in () if report.quick else RIVALS:
+        if found := shutil.which(name):
+            rivals[f"{name} --version"] = cpu(found, "--version")
+    report.table("starting", "CPU ms", "× bare")
+    found_ms = rig.medians(rivals, report.rounds(9))
+    bare = found_ms["bare interpreter"]
+    for name, took in found_ms.items():
+        aim = "≤ 3 × bare" if name == "ts --version" else ""
+        met = not aim or took <= 3 * bare
+        report.row(name, f"{took * 1000:.0f}", f"{took / bare:.1f}", aim=aim, met=met)
+    return bare
+
+
+def turns(report: rig.Report, home: Path, bare: float) -> None:
+    """One headless turn, with an answer from this machine."""
+    from tests.servers import Answer, AnthropicServer, OpenAIServer
+
+    hello = [Answer(text="Hello! What can I do for you?")]
+    report.table("ts -p 'say hi', one call", "CPU ms", "× bare", "peak MiB")
+    with OpenAIServer(hello) as one, AnthropicServer(hello) as other:
+        env = rig.environment(
+            home,
+            COMPAT_BASE_URL=f"{one.url}/v1",
+            ANTHROPIC_BASE_URL=other.url,
+            ANTHROPIC_API_KEY="a-key",
+        )
+        for place in places(report, home):
+            took, peak = turn(place, env, report.rounds(6))
+            figures = (f"{took * 1000:.0f}", f"{took / bare:.1f}", f"{peak:.0f}")
+            aim = "≤ 500 ms, ≤ 70 MiB" if place.aimed else ""
+            met = not aim or (took <= 0.5 and peak <= 70)
+            report.row(place.name, *figures, aim=aim, met=met)
+
+
+def turn(place: Place, env: dict[str, str], rounds: int) -> tuple[float, float]:
+    """CPU seconds and peak MiB of one turn."""
+    argv = [*rig.TS, "-p", "say hi", "--model", place.model]
+    peaks = list[float]()
+
+    def cpu() -> float:
+        used = rig.process(argv, place.cwd, env)
+        peaks.append(used.peak)
+        return used.cpu
+
+    return rig.medians({"turn": cpu}, rounds)["turn"], max(peaks)
+
+
+def chats(report: rig.Report, home: Path, bare: float) -> None:
+    """The chat, until its prompt is there and when nobody types."""
+    env = rig.environment(home, COMPAT_BASE_URL="http://127.0.0.1:9/v1", ANTHROPIC_API_KEY="a-key")
+    report.table("ts, the chat", "CPU ms", "× bare", "idle MiB")
+    for place in places(report, home):
+        took, held = waiting(place, env, report.rounds(7))
+        figures = (f"{took * 1000:.0f}", f"{took / bare:.1f}", f"{held:.0f}")
+        aim = "≤ 250 ms, ≤ 80 MiB" if place.aimed else ""
+        met = not aim or (took <= 0.25 and held <= 80)
+        report.row(place.name, *figures, aim=aim, met=met)
+
+
+def waiting(place: Place, env: dict[str, str], rounds: int) -> tuple[float, float]:
+    """CPU seconds to the prompt, and MiB once the chat has come to rest behind it."""
+
+    def cpu() -> float:
+        return Chat(place.model, place.cwd, env).close().cpu
+
+    took = rig.medians({"prompt": cpu}, rounds)["prompt"]
+    chat = Chat(place.model, place.cwd, env)
+    held = chat.rests()
+    chat.close()
+    return took, held
+
+
+def places(report: rig.Report, home: Path) -> list[Place]:
+    empty, sources = home / "empty", home / "sources"
+    compat, anthropic = "compat/fake-model", "anthropic/fake-model"
+    if not empty.exists():
+        empty.mkdir()
+        make(sources, 20 if report.quick else 500)
+    first = Place("an empty folder", empty, compat, aimed=True)
+    more = [
+        Place("  Anthropic's SDK", empty, anthropic),
+        Place("500 sources", sources, compat),
+        Place("  Anthropic's SDK", sources, anthropic),
+    ]
+    return [first] if report.quick else [first, *more]
+
+
+def main() -> int:
+    report = rig.Report(__doc__)
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder).resolve()
+        bare = versions(report, home)
+        turns(report, home, bare)
+        chats(report, home, bare)
+    return report.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
