@@ -473,7 +473,7 @@ class State:
         if len(over) > MOST_COPIES:
             self._faults[step.id] = f"{step.foreach} are {len(over)}, more than {MOST_COPIES}"
             over = []
-        numbers = (id.removeprefix(f"{step.id}.") for id in self.steps)
+        numbers = (id.removeprefix(f"{step.id}.") for id in (*self.steps, *self.tries))
         taken = max((int(n) for n in numbers if n.isdecimal()), default=0)  # of a plan before
         made = {copy.id: copy for copy in copies(step, pattern, over, taken + 1)}
         steps: dict[str, Step] = {}

@@ -717,6 +717,21 @@ def test_a_group_with_a_failed_part_is_dissolved_and_its_good_parts_may_be_neede
     assert run.end.outcome == "done"
 
 
+def test_copies_of_a_foreach_that_is_used_again_are_numbered_on() -> None:
+    run = play(
+        each(attempts=1),
+        {"list": "a\nb", "each.1": "A", "each.2": "!no", "each.3": "C", "each.4": "D"},
+        [
+            {
+                "action": "replace",
+                "steps": [{"id": "each", "do": "$item", "foreach": "list.lines", "writes": []}],
+            }
+        ],
+    )
+    assert run.standing == dict.fromkeys(["list", "each", "each.1", "each.3", "each.4"], "done")
+    assert run.summary("each") == "C\nD"
+
+
 def test_a_new_step_that_needs_a_part_of_a_running_group_waits_for_it() -> None:
     made = Plan(
         steps=(
