@@ -16,6 +16,7 @@ from agent.plan import near
 from agent.settings import Mode
 from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop
 from agent.store import sessions, settingsfile
+from agent.store.skills import Skill
 from agent.version import __version__
 from agent.views.ask import TerminalAsk
 from agent.views.editor import Editor
@@ -68,6 +69,7 @@ class Repl:
             cycle=self.cycle,
         )
         self.editor.shown = self.warm
+        self.reading = False  # whether the user is at the prompt
         for text in (*loaded.notices, *self.session.notices):
             self.app.notice(text)
 
@@ -85,12 +87,15 @@ class Repl:
             while True:
                 if line.strip() and not self.answer(line):
                     return 0
-                if code := ended():
-                    return code
                 try:
+                    self.reading = True
+                    if code := ended():
+                        return code
                     line = self.editor.read()
                 except (EOFError, KeyboardInterrupt):
-                    return 0
+                    return ended()
+                finally:
+                    self.reading = False
 
     def greet(self) -> None:
         out = self.out
@@ -135,16 +140,23 @@ class Repl:
                 self.turn(text[1:])
             elif text.startswith("/") and name in self.own:
                 self.own[name][1](words)
-            elif called := self.app.called(text):
+            elif called := self.called(text, name):
                 self.work(lambda: self.talk.skill(*called, said=text))
-            elif text.startswith("/") and "/" not in name:
-                names = [*self.own, *(skill.name for skill in self.app.skills.all)]
-                raise UsageError(f"there is no /{name}{near(name, names)}", hint="/help lists them")
             else:
                 self.turn(text)
         except AgentError as error:
             say_error(error)
         return True
+
+    def called(self, text: str, name: str) -> tuple[Skill, str] | None:
+        """The skill that a message starts. Raises UsageError, with the nearest of all commands."""
+        try:
+            return self.app.called(text)
+        except UsageError as error:
+            names = [*self.own, *(skill.name for skill in self.app.skills.all)]
+            raise UsageError(
+                f"there is no /{name}{near(name, names)}", hint="/help lists them"
+            ) from error
 
     def turn(self, text: str) -> None:
         self.work(lambda: self.talk.turn(text))
@@ -225,6 +237,8 @@ def signals(repl: Repl) -> Iterator[Callable[[], int]]:
         nonlocal ended
         ended = codes[number]
         repl.stop.set(ended)
+        if repl.reading:
+            raise EOFError
 
     codes: dict[int, int] = {signal.SIGTERM: TERMINATED, signal.SIGHUP: HUNG_UP}
     before = {number: signal.signal(number, leave) for number in codes}
