@@ -238,7 +238,7 @@ def signals(repl: Repl) -> Iterator[Callable[[], int]]:
         ended = codes[number]
         repl.stop.set(ended)
         if repl.reading:
-            raise EOFError
+            raise KeyboardInterrupt  # what the editor's loop lets through wherever it stands
 
     codes: dict[int, int] = {signal.SIGTERM: TERMINATED, signal.SIGHUP: HUNG_UP}
     before = {number: signal.signal(number, leave) for number in codes}
