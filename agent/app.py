@@ -132,9 +132,7 @@ class App:
         self.stop = stop
         self.tally = Tally()
         self.sinks: tuple[Sink, ...] = (*sinks, self.tally)
-        self.budget = Budget(
-            self.settings.max_tokens_total, self.settings.max_budget_usd, self.notice
-        )
+        self.budget = Budget(self.settings.max_tokens_total, self.settings.max_budget_usd)
         self.gate = Gate(self.settings.permission_mode, self.settings.permissions, people.ask)
         self.shown = log.Log(None, self.sinks)  # what happens outside of a run
         self._providers: dict[str, Provider] = {}
@@ -255,7 +253,8 @@ class App:
 
         idle = self.settings.stream_idle
         watched = watch.stopping(raw, stop, idle, first=services.silence(full, idle))
-        counted = within(watch.metered(watched, emit, full, self.settings.prices), self.budget)
+        metered = watch.metered(watched, emit, full, self.settings.prices)
+        counted = within(metered, self.budget, tell)
         patient = retry.retrying(counted, wait, tell, gate=gate)
         return retry.whole(patient, tell=tell)
 
@@ -411,6 +410,7 @@ class App:
         from agent.tools.child.command import command
 
         home = place.workspace.resolve()
+        skills = self.skills  # read here: what there is to say of them is this thread's to tell
         return Worker(
             models=self.models,
             tools=self.tools(),
@@ -425,6 +425,7 @@ class App:
             workspace=home,
             max_turns=self.settings.max_turns,
             vouched=vouched,
+            find=lambda name: skills.find(name).plan,
         )
 
     # -- planning -------------------------------------------------------------------------------

@@ -7,21 +7,19 @@ from agent.errors import BudgetError
 from agent.message import Reply, Request, Say
 from agent.seams import Provider
 
+NEARLY = 0.8  # the share of a budget at which the user is warned
+
 
 class Budget:
     """Counts tokens and money; any thread may use it. None: no limit."""
 
-    def __init__(
-        self,
-        tokens: int | None = None,
-        cost_usd: float | None = None,
-        warn: Callable[[str], None] = lambda text: None,
-    ) -> None:
-        self._most_tokens, self._most_cost, self._warn = tokens, cost_usd, warn
+    def __init__(self, tokens: int | None = None, cost_usd: float | None = None) -> None:
+        self._most_tokens, self._most_cost = tokens, cost_usd
         self._tokens, self._cost, self._warned = 0, 0.0, False
         self._lock = Lock()
 
-    def add(self, tokens: int, cost_usd: float | None) -> None:
+    def add(self, tokens: int, cost_usd: float | None) -> str:
+        """Count what was used, and return a warning, once, when most is spent; else ""."""
         with self._lock:
             self._tokens += tokens
             self._cost += cost_usd or 0
@@ -29,9 +27,10 @@ class Budget:
                 self._tokens / self._most_tokens if self._most_tokens else 0,
                 self._cost / self._most_cost if self._most_cost else 0,
             )
-            first, self._warned = share >= 0.8 and not self._warned, self._warned or share >= 0.8
-        if first:
-            self._warn(f"{share:.0%} of the budget is spent")
+            if share < NEARLY or self._warned:
+                return ""
+            self._warned = True
+            return f"{share:.0%} of the budget is spent"
 
     @property
     def fault(self) -> BudgetError | None:
@@ -51,14 +50,20 @@ class Budget:
         return None
 
 
-def within(provider: Provider, budget: Budget) -> Provider:
-    """The same provider, which is not called once the budget is spent: BudgetError."""
+def within(
+    provider: Provider, budget: Budget, tell: Callable[[str], None] = lambda text: None
+) -> Provider:
+    """The same provider, which is not called once the budget is spent: BudgetError.
+
+    `tell` is told when most is spent.
+    """
 
     def counted(request: Request, say: Say) -> Reply:
         if fault := budget.fault:
             raise fault
         reply = provider(request, say)
-        budget.add(reply.usage.total, reply.cost_usd)
+        if warning := budget.add(reply.usage.total, reply.cost_usd):
+            tell(warning)
         return reply
 
     return counted

@@ -106,6 +106,26 @@ steps:
     assert all(line.endswith("}") for line in map(json.dumps, events))
 
 
+def test_a_revision_may_use_a_skill(ts: Ts) -> None:
+    ts.write(
+        ".agent/skills/mend.yaml",
+        "name: mend\ndescription: mends\nsteps: [{id: it, run: echo mended}]",
+    )
+    ts.write("plan.yaml", "steps: [{id: a, do: x, attempts: 1}]")
+    model = ts.script(
+        calling(call("report", status="failed", summary="no"), **{"for": "a"}),
+        calling(
+            call(
+                "revise_plan", action="replace", because="x", steps=[{"id": "b", "skill": "mend"}]
+            ),
+            **{"for": "revise"},
+        ),
+    )
+    words = ("run", "plan.yaml", "-y", "--trust", "--output-format", "json")
+    ran = ts.here(*words, model=model)
+    assert (ran.code, ran.json["result"]) == (0, "mended")
+
+
 def test_budgets_end_a_run_with_4_and_it_can_be_gone_on_with(ts: Ts) -> None:
     ts.write("plan.yaml", "steps: [{id: a, do: x}, {id: b, needs: [a], do: y}]")
     usage = {"input_tokens": 60, "output_tokens": 50}
@@ -117,6 +137,10 @@ def test_budgets_end_a_run_with_4_and_it_can_be_gone_on_with(ts: Ts) -> None:
     assert ran.json["subtype"] == "error_max_budget_usd"
     assert [step["status"] for step in ran.json["steps"].values()] == ["done", "cancelled"]
     assert ts.log()[-1]["status"] == "over-budget"
+    warnings = [event for event in ts.log() if event["type"] == "notice"]
+    assert [(event["step"], event["text"]) for event in warnings] == [
+        ("a", "110% of the budget is spent")
+    ]
     again = ts.here("resume", "--output-format", "json", model=ts.script("ok"))
     assert (again.code, again.json["run_id"]) == (0, ran.json["run_id"])
     begun = [event["step"] for event in ts.log() if event["type"] == "step.started"]
