@@ -6,7 +6,7 @@ Nothing heavy is loaded before it is needed: `ts --version` loads nothing but `s
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agent.version import __version__
@@ -252,8 +252,6 @@ def _out_of_place(typed: argparse.Namespace) -> None:
     if typed.fork_session and not typed.go_on and typed.resume is None:
         raise UsageError("--fork-session needs -c or -r")
 
-
-Parse = Callable[[Sequence[str]], "argparse.Namespace"]
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -23,10 +23,7 @@ MOST_INPUT = 10_000_000  # bytes of piped input
 
 def headless(typed: argparse.Namespace) -> int:
     """`ts -p PROMPT`, and `ts` where there is no terminal."""
-    prompt = " ".join(typed.words)
-    extra = piped(prompt)
-    text = "\n\n".join(part for part in (prompt, extra.strip("\n")) if part.strip())
-    if not text:
+    if not (text := _asked(typed)):
         raise UsageError("there is no prompt", hint="ts -p 'what to do', or pipe one in")
     schema = _schema(typed)
     screen = Screen(typed)
@@ -81,10 +78,7 @@ def _misfit(answer: str, schema: dict[str, Any]) -> str:
 
 def plan(typed: argparse.Namespace) -> int:
     """`ts plan TASK`: print a plan, run nothing."""
-    task = " ".join(typed.words)
-    extra = piped(task)
-    task = "\n\n".join(part for part in (task, extra.strip("\n")) if part.strip())
-    if not task:
+    if not (task := _asked(typed)):
         raise UsageError("there is no task", hint="ts plan 'what to do'")
     screen = Screen(typed)
     with opened(typed, screen.sinks) as app:
@@ -110,7 +104,7 @@ def run(typed: argparse.Namespace) -> int:
         raise UsageError("what is to be run?", hint="ts run plan.yaml, or ts run SKILL")
     what, *words = typed.words
     screen = Screen(typed)
-    with opened(typed, screen.sinks) as app:
+    with opened(typed, screen.sinks, people=screen.people) as app:
         source: Source
         if is_path(what):
             made, source, vouched = planfile.load(Path(what)), "file", True
@@ -135,7 +129,7 @@ def is_path(text: str) -> bool:
 def resume(typed: argparse.Namespace) -> int:
     """`ts resume [RUN]`: go on with a run, the newest unfinished one if none is named."""
     screen = Screen(typed)
-    with opened(typed, screen.sinks) as app:
+    with opened(typed, screen.sinks, people=screen.people) as app:
         place = workspace.find(app.cwd, typed.words[0]) if typed.words else unfinished(app.cwd)
         screen.recall(log.read(place.log))
         return screen.finish(app, app.resume(place))
@@ -150,8 +144,17 @@ def unfinished(cwd: Path) -> workspace.Run:
     raise UsageError("there is no unfinished run in this directory", hint="`ts runs` lists them")
 
 
+def _asked(typed: argparse.Namespace) -> str:
+    """The prompt: what was typed, and behind it what was piped in."""
+    prompt = " ".join(typed.words)
+    return "\n\n".join(part for part in (prompt, piped(prompt).strip("\n")) if part.strip())
+
+
 def piped(prompt: str) -> str:
-    """What was piped in, for the end of a prompt; waited for, with a prompt, for a while only."""
+    """What was piped in, for the end of a prompt; waited for, with a prompt, for a while only.
+
+    Raises UsageError for more than any model takes.
+    """
     stdin = sys.stdin
     if stdin is None or stdin.closed or stdin.isatty():
         return ""
@@ -159,7 +162,7 @@ def piped(prompt: str) -> str:
     limit = FIRST_BYTE if prompt else None
     try:
         number = stdin.fileno()
-        while len(data) < MOST_INPUT:
+        while True:
             if not select.select([number], [], [], limit)[0]:
                 say(f"ts: nothing came through the pipe for {limit:g} s; going on without it")
                 break
@@ -167,6 +170,11 @@ def piped(prompt: str) -> str:
             if not piece:
                 break
             data += piece
+            if len(data) > MOST_INPUT:
+                raise UsageError(
+                    f"more than {MOST_INPUT:,} bytes were piped in",
+                    hint="put them into a file and name it",
+                )
             limit = NEXT_BYTES if prompt else None
     except (OSError, ValueError):
         return ""  # stdin is closed

@@ -80,6 +80,13 @@ def test_c106_a_closed_stdin_and_an_empty_pipe_are_no_input(ts: Ts) -> None:
     assert ts("-p", "hi", stdin=b"").out == "hello\n"
 
 
+def test_more_than_a_model_takes_is_refused_and_never_cut_without_a_word(ts: Ts) -> None:
+    ts.model = ts.script("read it")
+    ran = ts("-p", "sum up", stdin=b"a" * 10_000_001)
+    assert (ran.code, ran.out) == (2, "")
+    assert "more than 10,000,000 bytes" in ran.err
+
+
 def test_c106_no_model_is_told_at_once_with_a_way_to_get_one(ts: Ts) -> None:
     ran = ts.here("-p", "hi")
     assert (ran.code, ran.out) == (3, "")
