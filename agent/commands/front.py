@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from agent.app import App, Ended
+from agent.app import NOBODY, App, Ended, People
 from agent.errors import AgentError, UsageError
 from agent.event import Event
 from agent.rule import listed
@@ -25,6 +25,7 @@ from agent.seams import Sink
 from agent.settings import MODES
 from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop
 from agent.store import sessions, settingsfile
+from agent.views.ask import TerminalAsk
 from agent.views.jsonl import jsonl
 from agent.views.lines import Level
 from agent.views.plain import Output, safe
@@ -234,7 +235,8 @@ class Screen:
         elif not typed.quiet:
             level: Level = "verbose" if typed.verbose else "normal"
             keys = sys.stdin if sys.stdin and sys.stdin.isatty() else None
-            self._terminal = Terminal(output(sys.stderr), level, keys=keys, prose=False)
+            self._out, self._keys = output(sys.stderr), keys
+            self._terminal = Terminal(self._out, level, keys=keys, prose=False)
             self.sinks.append(self._terminal)
 
     def recall(self, events: Iterable[Event]) -> None:
@@ -245,6 +247,13 @@ class Screen:
     def turn(self) -> AbstractContextManager[None]:
         """Inside, the model is at work on an answer: a terminal shows so."""
         return self._terminal.turn() if self._terminal else nullcontext()
+
+    def people(self, stop: Stop) -> People:
+        """Who can be asked: the user, where progress is shown at the terminal they type at."""
+        if not (self._terminal and self._keys and self._out.tty):
+            return NOBODY
+        asks = TerminalAsk(self._out, self._keys, stop=stop, pause=self._terminal.paused)
+        return People(ask=asks, inquire=asks.inquire)
 
     def close(self) -> None:
         if self._terminal:
@@ -294,8 +303,8 @@ def refusal(app: App) -> AgentError:
     hint = "a rule under `permissions: {ask: …}` in the settings asks about it, in every mode"
     if denial.rule:
         hint = (
-            "--permission-mode accept-edits lets files be edited, --permission-mode auto lets all "
-            f"be done, --allowed-tools '{denial.rule}' this"
+            f"--allowed-tools '{denial.rule}' allows this, --permission-mode accept-edits all "
+            "edits in the working directory, --permission-mode auto everything"
         )
     return AgentError(
         f"not allowed: {denial.tool} {what}{more}; there is nobody to ask",
@@ -305,14 +314,17 @@ def refusal(app: App) -> AgentError:
 
 @contextmanager
 def opened(
-    typed: argparse.Namespace, sinks: Sequence[Sink] = (), cwd: Path | None = None
+    typed: argparse.Namespace,
+    sinks: Sequence[Sink] = (),
+    cwd: Path | None = None,
+    people: Callable[[Stop], People] = lambda stop: NOBODY,
 ) -> Iterator[App]:
-    """The App of a headless command, with its settings read and signals caught."""
+    """The App of a command other than the chat, with its settings read and signals caught."""
     cwd = cwd or directory(typed)
     loaded = load(typed, cwd)
     stop = Stop(seconds=loaded.layered.settings.timeout)
     heard = [hearing(sink, stop) for sink in sinks]
-    app = App(cwd, loaded, stop=stop, sinks=heard, trusted=typed.trust)
+    app = App(cwd, loaded, stop=stop, sinks=heard, people=people(stop), trusted=typed.trust)
     with signals(stop):
         try:
             for text in loaded.notices:

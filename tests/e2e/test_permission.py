@@ -2,9 +2,10 @@
 
 import shutil
 
+import pexpect
 import pytest
 
-from tests.e2e.ts import Ts, call, calling
+from tests.e2e.ts import MAIN, Ts, call, calling
 
 WRITE = call("write_file", path="a.txt", content="a\n")
 RUN = call("bash", command="touch b.txt")
@@ -123,3 +124,25 @@ def test_the_keys_and_the_python_of_ts_itself_do_not_reach_commands_c050(ts: Ts)
         assert never not in output
     assert "PYTHONPATH=/user/own" in lines
     assert shutil.which("python3", path=ts.environment({})["PATH"]) in lines
+
+
+def test_a_plan_run_at_a_terminal_asks_who_sits_there(ts: Ts) -> None:
+    plan = ts.write("plan.yaml", "goal: g\nsteps:\n  - {id: one, do: Write a.txt, writes: ['*']}\n")
+    ts.model = ts.script(calling(WRITE), "written")
+    child = pexpect.spawn(
+        MAIN[0],
+        [*MAIN[1:], "run", plan.name],
+        cwd=str(ts.cwd),
+        env=ts.environment({"TERM": "xterm"}),
+        dimensions=(30, 90),
+        timeout=20,
+    )
+    try:
+        child.expect_exact("allow it?")
+        assert not (ts.cwd / "a.txt").exists()
+        child.sendline("y")
+        child.expect(pexpect.EOF)
+    finally:
+        child.close(force=True)
+    assert child.exitstatus == 0
+    assert (ts.cwd / "a.txt").read_text(encoding="utf-8") == "a\n"
