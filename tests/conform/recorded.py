@@ -1,4 +1,4 @@
-"""Recorded answers of real services, where a checkout has them beside it."""
+"""Files that others wrote, no part of the project: TS_CORPORA names their folder."""
 
 import gzip
 import json
@@ -10,16 +10,11 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-HERE = Path(__file__).resolve().parents[2]
-
 
 def corpora() -> Path | None:
-    """The folder of corpora: TS_CORPORA, else one beside the checkout; None where there is none."""
+    """The folder of corpora that TS_CORPORA names; None where it names none."""
     named = os.environ.get("TS_CORPORA")  # noqa: TID251 - of the tests, not a setting of ours
-    places = (
-        [Path(named)] if named else [HERE.parent / "shared/corpora", HERE / "../shared/corpora"]
-    )
-    return next((place for place in places if place.is_dir()), None)
+    return Path(named) if named else None
 
 
 class Recorded(Struct, frozen=True):

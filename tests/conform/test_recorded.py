@@ -35,8 +35,8 @@ def expected(parsed: dict[str, Any]) -> tuple[str, list[str]]:
     return content, [call["function"]["name"] for call in message.get("tool_calls") or []]
 
 
-@pytest.mark.skipif(FOLDER is None, reason="no corpora beside the checkout and no TS_CORPORA")
-def test_recorded_replies_are_read_whole_where_the_corpora_are_at_hand() -> None:
+@pytest.mark.skipif(FOLDER is None, reason="needs the corpora: set TS_CORPORA to their folder")
+def test_recorded_replies_are_read_whole() -> None:
     assert FOLDER is not None
     seen = 0
     for exchange in exchanges(FOLDER / "provider-cassettes"):

@@ -1,4 +1,3 @@
-import os
 import shutil
 from pathlib import Path
 
@@ -7,6 +6,7 @@ import pytest
 from agent.errors import UsageError
 from agent.plan import Step, bound, filled, split, with_arguments
 from agent.store.skills import Skill, Skills, asked, load, load_file, match, normal
+from tests.conform.recorded import corpora
 
 
 def written(path: Path, text: str) -> Path:
@@ -291,13 +291,6 @@ def test_what_follows_a_slash_command_is_its_arguments_as_typed(skills: list[Ski
 def test_signs_that_carry_meaning_are_no_punctuation() -> None:
     assert normal("review C# code") != normal("review C code")
     assert normal("a/b") != normal("ab")
-
-
-def corpora() -> Path | None:
-    """Skills that others wrote; they are no part of the project."""
-    named = os.environ.get("TS_CORPORA")  # noqa: TID251 - where tests find them
-    path = Path(named) if named else Path(__file__).parents[3] / "shared/corpora"
-    return path if path.is_dir() else None
 
 
 HERE = corpora()
