@@ -1,3 +1,4 @@
+import os
 import shutil
 from pathlib import Path
 
