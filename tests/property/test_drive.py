@@ -77,7 +77,6 @@ class Hands:
 
     def __init__(self, data: st.DataObject, size: int, life: int) -> None:
         self.data, self.size, self.jobs, self.life = data, size, list[Job](), life
-        self.revisions = 0
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -108,7 +107,7 @@ class Hands:
     def next(self) -> Event:
         self.life -= 1
         job = self.jobs[self.data.draw(st.integers(0, len(self.jobs) - 1))]
-        if self.data.draw(st.integers(0, 4)) == 0:
+        if self.data.draw(st.integers(0, 5)) == 5:
             usage = Usage(input_tokens=1)
             return ModelCalled(
                 step=job.step.id, model="m", usage=usage, cost_usd=1, seconds=0, stop_reason="end"
@@ -124,7 +123,6 @@ class Hands:
             return StepFinished(
                 step=job.step.id, status="cancelled" if self.stopped else status, summary=lines
             )
-        self.revisions += 1
         actions: list[Action | None] = ["skip", "retry", "replace", "abort", None]
         action = self.data.draw(st.sampled_from(actions))
         if action is None:
@@ -151,7 +149,8 @@ class Hands:
             )
             for step in again
         ]
-        extra = Step(id=f"n{self.revisions}", do="x", needs=tuple(kept)[-2:])
+        name = f"n{sum(step.id.startswith('n') for step in job.steps) + 1}"
+        extra = Step(id=name, do="x", needs=tuple(kept)[-2:])
         return checked(Plan(goal="", steps=(*kept.values(), *new, extra)))
 
 
