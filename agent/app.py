@@ -32,7 +32,7 @@ from agent.engine.speech import (
     submit_plan,
 )
 from agent.engine.step import Worker
-from agent.errors import AgentError, PlanError, ToolError, UsageError
+from agent.errors import AgentError, BudgetError, ConsentError, PlanError, ToolError, UsageError
 from agent.event import (
     Event,
     ModelCalled,
@@ -58,7 +58,6 @@ from agent.tool import Context, Outcome, Tool
 from agent.version import __version__
 from agent.views.ask import nobody
 
-BUDGET, REFUSED = 4, 5  # exit codes
 OUTLINE = 6000  # characters of the outline of the code in the system prompt
 
 
@@ -501,7 +500,7 @@ class Chat:
             turns=self.app.settings.max_turns,
             keep=self._keep,
         )
-        refused = REFUSED if self.app.tally.refused else 0
+        refused = ConsentError.exit_code if self.app.tally.refused else 0
         for ended in self._runs:
             return structs.replace(ended, code=ended.code or refused)
         return Ended(code=refused, answer=talk.reply.message.text)
@@ -586,7 +585,7 @@ def commands_of(plan: Plan) -> frozenset[str]:
 def status_of(state: State, stop: Stop) -> RunStatus:
     """How a run has ended."""
     if stop.is_set and not (state.over and state.outcome == "done"):
-        return "over-budget" if stop.why == BUDGET else "interrupted"
+        return "over-budget" if stop.why == BudgetError.exit_code else "interrupted"
     return state.outcome
 
 
@@ -596,7 +595,7 @@ def code_of(state: State, stop: Stop) -> int:
         return 0
     if stop.is_set:
         return stop.why
-    return REFUSED if state.refused else 1
+    return ConsentError.exit_code if state.refused else AgentError.exit_code
 
 
 def fits(value: Any, schema: dict[str, Any]) -> str:

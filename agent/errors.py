@@ -11,9 +11,10 @@
       BudgetError       4  money, tokens or turns ran out
       ConsentError      5  a permission was needed and nobody could be asked
       StoppedError         the work was stopped: 124 time, 129, 130, 143 signals
+      FaultError       70  a bug of ours, told in a line that says where the details are
     ToolError              told to the model, which may try again; no user ever sees one
 
-Whatever else is raised is a bug of ours and ends with exit 70.
+Whatever else is raised is a bug of ours: the outermost wall makes a FaultError of it.
 """
 
 from collections.abc import Sequence
@@ -99,6 +100,11 @@ class StoppedError(AgentError):
     def __init__(self, message: str, exit_code: int, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.exit_code = exit_code
+
+
+class FaultError(AgentError):
+    code = "fault"
+    exit_code = 70
 
 
 class ToolError(Exception):

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import msgspec
 
 from agent.app import NOBODY, App, Ended, People
-from agent.errors import AgentError, UsageError
+from agent.errors import AgentError, ConsentError, FaultError, UsageError
 from agent.event import Event
 from agent.rule import listed
 from agent.seams import Sink
@@ -31,9 +31,6 @@ from agent.views.lines import Level
 from agent.views.plain import Output, safe
 from agent.views.result import result
 from agent.views.terminal import Terminal
-
-FAULT = 70  # exit code of a fault of ours
-REFUSED = 5
 
 PLACES = {
     "": "work.headless",
@@ -111,13 +108,6 @@ def _form(words: Sequence[str]) -> str:
         if word.startswith("--output-format="):
             return word.partition("=")[2]
     return "text"
-
-
-class FaultError(AgentError):
-    """A fault of ours."""
-
-    code = "fault"
-    exit_code = FAULT
 
 
 def fault() -> FaultError:
@@ -268,7 +258,7 @@ class Screen:
                 answer(ended.answer)
             if ended.error:
                 say_error(ended.error)
-            if ended.code == REFUSED:
+            if ended.code == ConsentError.exit_code:
                 say_error(refusal(app))
             return ended.code
         tally = app.tally
@@ -294,7 +284,7 @@ def output(stream: TextIO | None) -> Output:
     return Output(stream, settingsfile.environment())
 
 
-def refusal(app: App) -> AgentError:
+def refusal(app: App) -> ConsentError:
     """What was needed and nobody could be asked about, and the flag that would allow it."""
     denial = next(each for each in app.tally.denials if each.by == "nobody")
     what = denial.input.get("command") or denial.input.get("path") or ""
@@ -306,7 +296,7 @@ def refusal(app: App) -> AgentError:
             f"--allowed-tools '{denial.rule}' allows this, --permission-mode accept-edits all "
             "edits in the working directory, --permission-mode auto everything"
         )
-    return AgentError(
+    return ConsentError(
         f"not allowed: {denial.tool} {what}{more}; there is nobody to ask",
         hint=hint,
     )

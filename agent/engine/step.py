@@ -19,6 +19,7 @@ from agent.engine.variable import arguments, values, variables, whole
 from agent.errors import (
     AgentError,
     BudgetError,
+    FaultError,
     ServiceError,
     SetupError,
     StoppedError,
@@ -42,7 +43,6 @@ from agent.state import Attempt, Job, Revise
 from agent.stop import TIME, Stop
 from agent.tool import Context, Tool
 
-FAULT_OF_OURS = 70  # exit code
 INLINE = 65_536  # characters of a step's text in its event; the whole is a file in the workspace
 WHOLE = 8_000_000  # characters of a text that a foreach goes over
 AGENT_SECONDS = 3600.0  # of one attempt that says no `timeout`
@@ -121,8 +121,9 @@ class Worker(Struct, frozen=True, kw_only=True):
             done = StepFinished(step=job.step.id, status="failed", summary=worded(error))
         except Exception as error:  # noqa: BLE001 - the outer wall: a bug must not lose the others' work
             spent.emit(Notice(text="".join(traceback.format_exception(error))))
-            self.context.stop.set(FAULT_OF_OURS, f"a fault of ts: {type(error).__name__}: {error}")
-            done = self.cancelled(job, f"a fault of ts: {type(error).__name__}: {error}")
+            what = f"a fault of ts: {type(error).__name__}: {error}"
+            self.context.stop.set(FaultError.exit_code, what)
+            done = self.cancelled(job, what)
         if isinstance(job, Revise):
             if not self.context.stop.is_set:
                 return RevisionFailed(step=job.step.id, because=done.summary)

@@ -12,9 +12,10 @@ from agent.errors import AgentError, BudgetError
 from agent.event import PermissionDecided, step_of
 from agent.message import Usage
 from agent.state import State
+from agent.stop import WORDS
 
-STOPPED = {124, 129, 130, 143}
-OVER_BUDGET = 4
+STOPPED = WORDS.keys()  # exit codes
+OVER_BUDGET = BudgetError.exit_code
 
 
 def result(  # noqa: PLR0913 - what each of its names is read from
