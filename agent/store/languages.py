@@ -11,6 +11,8 @@ from typing import Any
 
 from agent.store.toolchain import Commands, Kind, Look, part
 
+TESTS = ("tests", "test")  # where Python projects have theirs
+
 
 def kinds(cwd: Path, path: str) -> tuple[Kind, ...]:
     """What `cwd` is made with; `path` is the search path of programs."""
@@ -78,24 +80,32 @@ def _python_program(look: Look, name: str) -> str:
 
 
 def _pytest_signs(look: Look, tool: dict[str, Any], ini: str) -> list[bool]:
-    needed = look.text("pyproject.toml") + "".join(
-        look.text(name) for name in ("requirements.txt", "requirements-dev.txt", "setup.py")
+    needed = ini + "".join(
+        look.text(name)
+        for name in ("pyproject.toml", "requirements.txt", "requirements-dev.txt", "setup.py")
     )
+    tests = (text for directory in TESTS for text in _tests(look, directory))
     return [
         "pytest" in tool,
         look.has("pytest.ini", "pytest.toml", "conftest.py", "tests/conftest.py"),
         "[tool:pytest]" in ini or "[pytest]" in ini,
         look.has("tests", "test", "test_*.py") and bool(re.search(r"\bpytest\b", needed)),
+        any(re.search(r"(?m)^\s*(?:import|from) pytest\b", text) for text in tests),
     ]
 
 
 def _unittest(look: Look) -> str:
     python = next((name for name in ("python3", "python") if look.found(name)), "")
-    for directory in ("tests", "test"):
-        files = sorted(look.cwd.glob(f"{directory}/test*.py"))[:20]
-        if python and any("unittest" in look.text(f"{directory}/{file.name}") for file in files):
+    for directory in TESTS if python else ():
+        if any("unittest" in text for text in _tests(look, directory)):
             return f"{python} -m unittest discover -s {directory}"
     return ""
+
+
+def _tests(look: Look, directory: str) -> list[str]:
+    """What the first test files of a directory hold."""
+    files = sorted(look.cwd.glob(f"{directory}/test*.py"))[:20]
+    return [look.text(f"{directory}/{file.name}") for file in files]
 
 
 def _node(look: Look) -> Kind | None:

@@ -73,6 +73,16 @@ PROJECTS: dict[str, tuple[dict[str, str], str, Commands]] = {
         "Python",
         Commands(test="pytest -q", lint="flake8", types="mypy"),
     ),
+    "python whose tox file runs pytest": (
+        {"setup.py": "", "test/test_a.py": "", "tox.ini": "[testenv]\ncommands = pytest -v\n"},
+        "Python",
+        Commands(test="pytest -q"),
+    ),
+    "python whose tests import pytest": (
+        {"setup.py": "", "test/test_a.py": "import unittest\nfrom pytest import mark\n"},
+        "Python",
+        Commands(test="pytest -q"),
+    ),
     "python with black and pyright": (
         {
             "pyproject.toml": "[project.optional-dependencies]\ndev=['pytest>=8']\n[tool.black]\n"
