@@ -92,7 +92,8 @@ def run(cwd: Path, model: str, plan: "Plan", workers: int) -> float:
     loaded = settingsfile.load(cwd, flags={"model": model, "max_workers": workers})
     app = App(cwd, loaded, stop=Stop())
     try:
-        app.warm()  # what is loaded once a process is not the run's
+        app.warm()  # what is loaded once in a process is not the run's
+        _ = app.skills
 
         def act() -> None:
             ended = app.run(app.ready(plan), "file", vouched=True)
