@@ -49,7 +49,7 @@ from agent.message import Image, Message, Request, Usage
 from agent.plan import Plan, checked, expanded
 from agent.providers import prices, retry, services, watch
 from agent.seams import Ask, Emit, Provider, Question, Sink
-from agent.settings import Settings
+from agent.settings import Given, Settings
 from agent.state import State
 from agent.stop import Stop
 from agent.store import log, planfile, project, sessions, settingsfile, workspace
@@ -184,7 +184,7 @@ class App:
     @cached_property
     def main_model(self) -> str:
         """PROVIDER/NAME of the model in use. Raises SetupError where there is none."""
-        name = self.settings.model or services.choose(self.keys)
+        name = self.settings.model or services.choose(self.loaded.keys)
         limited = self.settings.max_budget_usd is not None
         if limited and prices.cost(Usage(), name, self.settings.prices) is None:
             raise UsageError(
@@ -194,23 +194,11 @@ class App:
         return name
 
     @property
-    def keys(self) -> dict[str, services.Given]:
-        return {
-            name: services.Given(value=key.value, origin=key.origin)
-            for name, key in self.loaded.keys.items()
-        }
-
-    @property
-    def urls(self) -> dict[str, services.Given]:
-        found = {
-            row.name: self.loaded.url(row.name, row.url_variable)
-            for row in services.SERVICES.values()
-        }
-        return {
-            name: services.Given(value=url.value, origin=url.origin)
-            for name, url in found.items()
-            if url
-        }
+    def urls(self) -> dict[str, Given]:
+        """The base URLs that were set, by service."""
+        rows = services.SERVICES.values()
+        found = {row.name: self.loaded.url(row.name, row.url_variable) for row in rows}
+        return {name: url for name, url in found.items() if url}
 
     @property
     def model_in_use(self) -> str:
@@ -262,7 +250,7 @@ class App:
             if name not in self._providers:
                 self._providers[name] = services.build(
                     name,
-                    self.keys,
+                    self.loaded.keys,
                     urls=self.urls,
                     max_output_tokens=self.settings.max_output_tokens,
                     thinking_tokens=self.settings.thinking_tokens,

@@ -63,6 +63,20 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     theme: str = "default"
 
 
+class Given(Struct, frozen=True, kw_only=True):
+    """A key or a base URL, and where it was set, in words for the user. Its value is never shown:
+    it may be a secret."""
+
+    value: str
+    origin: str
+
+    def __repr__(self) -> str:
+        return f"Given(origin={self.origin!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("origin", self.origin)]
+
+
 class Layered(Struct, frozen=True, kw_only=True):
     """Settings and, for each field that is not its default, where it was set."""
 

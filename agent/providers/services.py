@@ -12,18 +12,9 @@ from msgspec import Struct
 from agent.errors import SetupError, UsageError
 from agent.providers.wire import Dialect, Endpoint
 from agent.seams import Provider
+from agent.settings import Given
 
 PROBE = 0.3  # seconds in which a local server has to answer
-
-
-class Given(Struct, frozen=True, kw_only=True):
-    """A key or a base URL, and where it was set, in words for the user."""
-
-    value: str
-    origin: str
-
-    def __repr__(self) -> str:
-        return f"Given(origin={self.origin!r})"  # never the value
 
 
 class Service(Struct, frozen=True, kw_only=True):

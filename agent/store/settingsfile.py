@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from agent.errors import UsageError
 from agent.rule import read
-from agent.settings import MODES, Layered, Settings, merged
+from agent.settings import MODES, Given, Layered, Settings, merged
 from agent.store import yamlfile
 from agent.store.disk import contents
 from agent.store.environment import allowed
@@ -43,40 +43,20 @@ NEVER = re.compile(
 )
 
 
-class Key(Struct, frozen=True, kw_only=True):
-    """A secret, and where it was found. Never shown."""
-
-    value: str
-    origin: str
-
-    def __repr__(self) -> str:
-        return f"Key(origin={self.origin!r})"
-
-    def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [("origin", self.origin)]
-
-
-class Address(Struct, frozen=True, kw_only=True):
-    """A base URL, and where it was set."""
-
-    value: str
-    origin: str
-
-
 class Loaded(Struct, frozen=True, kw_only=True):
     """All that was set."""
 
     layered: Layered
-    keys: dict[str, Key] = {}  # by variable: ANTHROPIC_API_KEY
-    urls: dict[str, Address] = {}  # by variable: ANTHROPIC_BASE_URL; each may get the key beside it
+    keys: dict[str, Given] = {}  # by variable: ANTHROPIC_API_KEY
+    urls: dict[str, Given] = {}  # by variable: ANTHROPIC_BASE_URL; each may get the key beside it
     notices: tuple[str, ...] = ()  # what was passed over, and why
 
-    def url(self, service: str, variable: str) -> Address | None:
+    def url(self, service: str, variable: str) -> Given | None:
         """The base URL of a service: of its variable, else of the setting `base_urls`."""
         if variable in self.urls:
             return self.urls[variable]
         if value := self.layered.settings.base_urls.get(service):
-            return Address(value=value, origin=self.layered.origins.get("base_urls", ""))
+            return Given(value=value, origin=self.layered.origins.get("base_urls", ""))
         return None
 
 
@@ -240,17 +220,17 @@ def _dotenv(cwd: Path, notices: list[str]) -> dict[str, str]:
 
 def _endpoints(
     sources: tuple[tuple[str, Mapping[str, str]], ...], notices: list[str]
-) -> tuple[dict[str, Key], dict[str, Address]]:
+) -> tuple[dict[str, Given], dict[str, Given]]:
     """The keys, each of the first source that has it, and the base URLs of the same sources.
 
     A URL without a key is taken from the environment alone: a server that needs none.
     """
-    keys: dict[str, Key] = {}
-    urls: dict[str, Address] = {}
+    keys: dict[str, Given] = {}
+    urls: dict[str, Given] = {}
     for origin, values in sources:
         for name, value in values.items():
             if _KEY.fullmatch(name) and value.strip() and name not in keys:
-                keys[name] = Key(value=value.strip(), origin=origin)
+                keys[name] = Given(value=value.strip(), origin=origin)
     for origin, values in sources:
         for name, value in values.items():
             found = _URL.fullmatch(name)
@@ -258,7 +238,7 @@ def _endpoints(
                 continue
             key = keys.get(f"{found[1]}_API_KEY")
             if (key.origin if key else ENVIRONMENT) == origin:
-                urls[name] = Address(value=value.strip(), origin=origin)
+                urls[name] = Given(value=value.strip(), origin=origin)
             else:
                 why = f"its key is from {key.origin}" if key else "no key is beside it"
                 notices.append(f"{name} of {origin} is passed over: {why}")

@@ -11,7 +11,6 @@ from agent.providers.openai import OpenAI
 from agent.providers.script import Script
 from agent.providers.services import (
     SERVICES,
-    Given,
     build,
     choose,
     models_at,
@@ -19,6 +18,7 @@ from agent.providers.services import (
     small,
     variables,
 )
+from agent.settings import Given
 from tests.conform.wires import asked, heard
 from tests.servers import Answer, OpenAIServer, Plain
 
@@ -140,7 +140,8 @@ def test_a_service_that_thinks_unseen_may_be_silent_for_longer_at_first() -> Non
 def test_nothing_heavy_is_loaded_before_a_model_is_asked() -> None:
     code = (
         "import sys; from agent.providers import services, retry, watch\n"
-        "key = services.Given(value='k', origin='x')\n"
+        "from agent.settings import Given\n"
+        "key = Given(value='k', origin='x')\n"
         "services.build('anthropic/x', {'ANTHROPIC_API_KEY': key})\n"
         "services.build('ollama/x', {})\n"
         "print({'anthropic', 'httpx2', 'yaml', 'pydantic'} & {*sys.modules})"

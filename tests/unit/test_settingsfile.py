@@ -6,9 +6,9 @@ import pytest
 
 import agent
 from agent.errors import UsageError
-from agent.settings import Rules, Settings
+from agent.settings import Given, Rules, Settings
 from agent.store.environment import allowed
-from agent.store.settingsfile import Key, Loaded, child_environment, environment, load
+from agent.store.settingsfile import Loaded, child_environment, environment, load
 
 
 def written(path: Path, text: str) -> Path:
@@ -196,14 +196,14 @@ def test_keys_are_found_with_their_origin(tmp_path: Path, monkeypatch: pytest.Mo
     )
     keys = loaded(tmp_path).keys
     assert keys == {
-        "ANTHROPIC_API_KEY": Key(value="sk-env", origin="environment"),
-        "TAVILY_API_KEY": Key(value="tv-1", origin=str(dotenv)),
-        "NEW_THING_API_KEY": Key(value="x", origin=str(dotenv)),
+        "ANTHROPIC_API_KEY": Given(value="sk-env", origin="environment"),
+        "TAVILY_API_KEY": Given(value="tv-1", origin=str(dotenv)),
+        "NEW_THING_API_KEY": Given(value="x", origin=str(dotenv)),
     }
 
 
 def test_a_key_is_never_shown() -> None:
-    key = Key(value="sk-secret", origin="environment")
+    key = Given(value="sk-secret", origin="environment")
     assert "sk-secret" not in f"{key} {key!r} {[key]} {key.__rich_repr__()}"
 
 
