@@ -45,7 +45,7 @@ from agent.event import (
     RunStatus,
     Source,
 )
-from agent.message import Image, Message, Request, Usage
+from agent.message import Image, Message, Request, Usage, summed
 from agent.plan import Plan, checked, expanded
 from agent.providers import prices, retry, services, watch
 from agent.seams import Ask, Emit, Provider, Question, Sink
@@ -83,8 +83,7 @@ class Tally:
         match event:
             case ModelCalled(usage=usage, cost_usd=cost):
                 self.usage, self.calls = self.usage + usage, self.calls + 1
-                known = cost is not None and self.cost_usd is not None
-                self.cost_usd = (self.cost_usd or 0) + (cost or 0) if known else None
+                self.cost_usd = summed(self.cost_usd, cost)
             case PermissionDecided(decision="deny"):
                 self.denials.append(event)
             case _:

@@ -82,6 +82,11 @@ class Usage(Struct, frozen=True, kw_only=True):
         )
 
 
+def summed(one: float | None, other: float | None) -> float | None:
+    """The sum of two costs; None where one of them is not known."""
+    return None if one is None or other is None else one + other
+
+
 class Request(Struct, frozen=True, kw_only=True):
     """All that a model is given. Equal requests have equal bytes, so that caches serve them."""
 

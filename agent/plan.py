@@ -103,11 +103,6 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
         """Whether it is done by other steps, its parts."""
         return self.skill is not None or self.foreach is not None
 
-    @property
-    def variable(self) -> str:
-        """Its id as a part of a shell variable's name."""
-        return re.sub(r"[^A-Z0-9]", "_", self.id.upper())
-
 
 class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Steps and the goal they serve; with a name, a skill. Check it before anything runs."""
@@ -237,6 +232,11 @@ def _argument_faults(arguments: Sequence[str]) -> Iterator[str]:
             yield f"{count} arguments have the name {name!r}"
 
 
+def variable(id: str) -> str:
+    """A step's id as a part of a shell variable's name."""
+    return re.sub(r"[^A-Z0-9]", "_", id.upper())
+
+
 def _variable(argument: str) -> str:
     """An argument's name as a shell can hold it; a form `[name]` says that it may be left out."""
     return argument.strip("[]").replace("-", "_")
@@ -246,8 +246,9 @@ def _name_faults(steps: Sequence[Step]) -> Iterator[str]:
     """Ids that mean another step as well: by their variable, or as a copy of a `foreach`."""
     names: dict[str, str] = {}
     for step in steps:
-        if (other := names.setdefault(step.variable, step.id)) != step.id:
-            yield f"the ids {other!r} and {step.id!r} give one variable TS_STEP_{step.variable}"
+        name = variable(step.id)
+        if (other := names.setdefault(name, step.id)) != step.id:
+            yield f"the ids {other!r} and {step.id!r} give one variable TS_STEP_{name}"
     groups = {step.id: step.part_of for step in steps if step.group}
     ids = {step.id for step in steps}
     for step in steps:

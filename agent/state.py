@@ -33,7 +33,7 @@ from agent.event import (
     ToolStarted,
     step_of,
 )
-from agent.message import Usage
+from agent.message import Usage, summed
 from agent.order import order, ranks
 from agent.plan import MOST_STEPS, Plan, Step, copies, items
 from agent.when import holds, wanted
@@ -319,8 +319,7 @@ class State:
                 self.usage += usage
                 id = step_of(event)
                 self.spent[id] = self.spent.get(id, Usage()) + usage
-                both_known = cost is not None and self.cost_usd is not None
-                self.cost_usd = (self.cost_usd or 0) + (cost or 0) if both_known else None
+                self.cost_usd = summed(self.cost_usd, cost)
             case PermissionDecided(decision="deny", by=by):
                 self.denials.append(event)
                 if by == "nobody":

@@ -4,7 +4,7 @@ The system prompt is built once and is the same for all requests of one kind, so
 prompt cache holds it: nothing in it may change with the time or the step.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import json
 
@@ -13,7 +13,8 @@ from agent.plan import Step, filled
 from agent.state import Attempt, Revise, Told
 
 INLINE = 12_000  # characters of a needed step's result in a prompt
-OUTLINE = 60  # steps of a plan that a prompt lists
+OUTLINE = 100  # steps of a plan that a prompt lists
+WORDS = 160  # characters of what each does
 
 WORK = """\
 You are Tianshu (天枢), a coding agent in the user's terminal. You work in their project with tools.
@@ -132,16 +133,22 @@ def step(job: Attempt, values: dict[str, str], workspace: str) -> str:
     return "\n\n".join(parts)
 
 
-def outline(steps: Sequence[Step], own: str) -> list[str]:
+def outline(
+    steps: Sequence[Step],
+    own: str,
+    mark: str = "← your step",
+    standing: Mapping[str, str] | None = None,
+) -> list[str]:
     """The plan, a line a step; of a long one the neighbours of `own`."""
     place = next((n for n, step in enumerate(steps) if step.id == own), 0)
     first = max(0, min(place - OUTLINE // 2, len(steps) - OUTLINE))
     lines = []
     for each in steps[first : first + OUTLINE]:
-        words = (each.do or each.run or each.skill or "").strip().partition("\n")[0][:120]
+        stands = f" [{standing[each.id]}]" if standing else ""
         needs = f" (needs {', '.join(each.needs)})" if each.needs else ""
-        mark = " ← your step" if each.id == own else ""
-        lines.append(f"- {each.id}{needs}: {words}{mark}")
+        words = (each.do or each.run or each.skill or "").strip().partition("\n")[0][:WORDS]
+        end = f" {mark}" if each.id == own else ""
+        lines.append(f"- {each.id}{stands}{needs}: {words}{end}")
     left = len(steps) - len(lines)
     return lines + ([f"- … and {left} more"] if left else [])
 
@@ -161,19 +168,15 @@ def result(told: Told) -> str:
 
 def revision(job: Revise) -> str:
     """The message to the model that judges a failure."""
-    lines = []
-    for each in job.steps:
-        words = (each.do or each.run or each.skill or "").strip().partition("\n")[0][:200]
-        needs = f" (needs {', '.join(each.needs)})" if each.needs else ""
-        lines.append(f"- {each.id} [{job.standing[each.id]}]{needs}: {words}")
     failed = job.step
+    lines = outline(job.steps, failed.id, "← failed", job.standing)
     told = failed.do or failed.run or failed.skill or ""
     verify = f"\nIts check: {failed.verify}" if failed.verify else ""
     kept = ", ".join(step.id for step in job.kept[:200]) or "none"
     return "\n\n".join(
         [
             f"Goal: {job.goal}",
-            "The plan and how it stands:\n" + "\n".join(lines[:200]),
+            "The plan and how it stands:\n" + "\n".join(lines),
             f'The step that failed, "{failed.id}":\n{told}{verify}',
             f"<failure>\n{cut(job.failure, INLINE)}\n</failure>",
             f"A plan that replaces this one keeps, and may need: {kept}",

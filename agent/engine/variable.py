@@ -7,7 +7,7 @@ semicolon in it can do anything.
 import re
 from pathlib import Path
 
-from agent.plan import Step
+from agent.plan import Step, variable
 from agent.state import Attempt
 
 MOST = 100_000  # bytes of one variable (Linux takes 131,072 in one, execve(2))
@@ -22,7 +22,7 @@ def values(job: Attempt, workspace: Path) -> dict[str, str]:
     for told in sorted(job.results, key=lambda told: told.id.startswith(group)):
         # A skill's steps know each other by the ids that the skill gives them, too.
         for id in dict.fromkeys((told.id, told.id.removeprefix(group))):
-            name = re.sub(r"[^A-Z0-9]", "_", id.upper())
+            name = variable(id)
             given[f"TS_STEP_{name}"] = told.text
             given[f"TS_OUTPUTS_{name}"] = "\n".join(told.outputs)
     most = share([len(value) * 4 for value in given.values()])

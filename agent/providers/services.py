@@ -111,12 +111,6 @@ SERVICES = {
 }
 
 
-def variables() -> frozenset[str]:
-    """The names of all environment variables that hold a key or a base URL."""
-    names = {row.key for row in SERVICES.values()} | {row.url_variable for row in SERVICES.values()}
-    return frozenset(names - {""})
-
-
 def named(name: str) -> tuple[Service, str]:
     """The service and the model that SERVICE/NAME means. Raises UsageError for anything else."""
     service, slash, model = name.partition("/")

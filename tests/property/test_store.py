@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from agent.event import Event, StepFinished, StepStarted, Text, ToolStarted
 from agent.message import Call, Message, Result
-from agent.plan import Permissions, Plan, Shape, Step, faults
+from agent.plan import Permissions, Plan, Shape, Step, faults, variable
 from agent.store.log import Log, recorded
 from agent.store.planfile import dump, parsed
 from agent.store.sessions import repaired
@@ -57,7 +57,7 @@ def steps(id: str, before: list[str]) -> st.SearchStrategy[Step]:
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
-    found = draw(st.lists(ids, min_size=1, max_size=4, unique_by=lambda id: Step(id=id).variable))
+    found = draw(st.lists(ids, min_size=1, max_size=4, unique_by=variable))
     return Plan(
         name=draw(st.sampled_from(["", "a", "fix-it"])),
         description=draw(texts),

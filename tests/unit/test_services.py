@@ -16,7 +16,6 @@ from agent.providers.services import (
     models_at,
     silence,
     small,
-    variables,
 )
 from agent.settings import Given
 from tests.conform.wires import asked, heard
@@ -150,7 +149,3 @@ def test_nothing_heavy_is_loaded_before_a_model_is_asked() -> None:
     root = Path(services.__file__).parents[2]
     made = subprocess.run(command, capture_output=True, cwd=root, check=True, timeout=30)
     assert made.stdout == b"set()\n"
-
-
-def test_every_variable_is_known() -> None:
-    assert {"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"} <= variables()
