@@ -4,7 +4,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import Thread
 from types import FrameType
 
@@ -22,7 +22,7 @@ from agent.views.ask import TerminalAsk
 from agent.views.editor import Editor
 from agent.views.figures import counted, money, tokens
 from agent.views.lines import Level
-from agent.views.plain import safe
+from agent.views.plain import cut, safe
 from agent.views.terminal import Terminal
 
 LEAVE = {"exit", "quit", "/exit", "/quit", ":q"}
@@ -33,7 +33,10 @@ def chat(typed: argparse.Namespace) -> int:
     """Talk until the user leaves; the exit code is 0, or that of the signal that ended it."""
     repl = Repl(typed)
     try:
-        return repl.loop(" ".join(typed.words))
+        code = repl.loop(" ".join(typed.words))
+        if not code and repl.talk.messages:
+            repl.out.line(repl.out.styled("dim", "`ts -c` goes on with this chat"))
+        return code
     finally:
         repl.close()
 
@@ -69,6 +72,7 @@ class Repl:
             cycle=self.cycle,
         )
         self.editor.shown = self.warm
+        self.lacking = ""  # why no model can be asked
         self.reading = False  # whether the user is at the prompt
         for text in (*loaded.notices, *self.session.notices):
             self.app.notice(text)
@@ -83,6 +87,8 @@ class Repl:
     def loop(self, prompt: str) -> int:
         self.greet()
         line = prompt
+        if prompt.strip():
+            self.out.line(self.out.styled("bold", "› ") + safe(prompt))
         with signals(self) as ended:
             while True:
                 if line.strip() and not self.answer(line):
@@ -107,17 +113,21 @@ class Repl:
                 out.line(mark + safe(message.text))
 
     def warm(self) -> None:
-        """Read the project and load the model's library while the user types."""
+        """Find the model, load its library and read the project while the user types."""
 
         def load() -> None:
-            with suppress(AgentError):  # told when it is needed
+            try:
                 self.app.warm()
+            except AgentError as error:  # told in full when it is needed
+                self.lacking = str(error)
+            self.editor.redraw()
 
         Thread(target=load, daemon=True).start()
 
     def status(self) -> str:
         tally = self.app.tally
-        parts = [self.app.settings.model or self.app.model_in_use, self.app.gate.mode]
+        model = self.lacking or self.app.settings.model or self.app.model_in_use
+        parts = [safe(model), f"{self.app.gate.mode} mode"]
         if tally.calls:
             parts += [tokens(tally.usage.total), money(tally.cost_usd)]
         return " · ".join(filter(None, parts))
@@ -188,7 +198,7 @@ class Repl:
 
     def help(self, words: str) -> None:
         for name, about in self.commands():
-            self.out.line(f"  /{name:18} {safe(about)}")
+            self.row(name, about)
         self.out.line(
             "Enter sends; \\ Enter, Alt+Enter, Ctrl+J begin a line; Ctrl+R searches what was "
             "typed;\nShift+Tab changes the mode; Ctrl-C stops the turn, or clears the line; "
@@ -220,7 +230,10 @@ class Repl:
 
     def skills(self, words: str) -> None:
         for skill in self.app.skills.all:
-            self.out.line(f"  /{skill.name:18} {safe(skill.plan.description)}")
+            self.row(skill.name, skill.plan.description)
+
+    def row(self, name: str, about: str) -> None:
+        self.out.line(cut(f"  /{name:18} {safe(about)}", self.out.width - 1))
 
 
 @contextmanager

@@ -69,6 +69,11 @@ class Editor:
         text = self._session.prompt(prompt if self._out.unicode else "> ", default=default)
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
+    def redraw(self) -> None:
+        """Show anew what the toolbar says. Any thread may call it."""
+        if self._session:
+            self._session.app.invalidate()
+
     def _told(self) -> None:
         shown, self.shown = self.shown, None
         if shown:

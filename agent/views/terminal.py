@@ -31,6 +31,7 @@ from agent.views.region import Region
 from agent.views.tree import FRAMES, PLAIN_FRAMES, Tree
 
 PIPE_WIDTH = 200  # columns of a line where there is no terminal
+LONG = 3.0  # seconds after which a user may want to know how to end it
 DIFF_ROWS = 30  # rows of an edit's diff that are shown
 RUNS = {"submit_plan", "run_skill"}  # calls whose outcome is a run, which has been shown
 
@@ -180,5 +181,7 @@ class Terminal:
         frame = self._frames[int(self._clock() * 8) % len(self._frames)]
         call = next(reversed(self._calls.values()), None)
         doing = gist(call.name, call.input, width) if call else "thinks"
-        passed = figures.clock(self._clock() - self._since)
-        return self._out.styled("cyan", frame) + " " + cut(f"{passed} · {doing}", width - 2)
+        passed = self._clock() - self._since
+        how = " · Ctrl-C stops it" if passed >= LONG else ""
+        text = cut(f"{figures.clock(passed)} · {doing}", max(width - 2 - len(how), 20)) + how
+        return self._out.styled("cyan", frame) + " " + cut(text, width - 2)

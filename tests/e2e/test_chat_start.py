@@ -58,6 +58,8 @@ def test_a_chat_answers_asks_runs_and_is_left_with_0(ts: Ts) -> None:
         "first answer", calling(call("bash", command="touch made.txt")), "it is made", "last"
     )
     with chatting(ts, "say something") as chat:
+        chat.expect_exact("› ")
+        chat.expect_exact("say something")
         chat.expect_exact("first answer")
         prompted(chat)
         chat.send("/hepl\r")
@@ -70,6 +72,7 @@ def test_a_chat_answers_asks_runs_and_is_left_with_0(ts: Ts) -> None:
         chat.expect_exact("it is made")
         prompted(chat)
         chat.send("/exit\r")
+        chat.expect_exact("`ts -c` goes on with this chat")
         chat.expect(pexpect.EOF)
     assert chat.exitstatus == 0
     assert (ts.cwd / "made.txt").exists()
@@ -92,3 +95,17 @@ def test_a_signal_ends_a_chat_at_its_prompt_and_in_a_turn(
         chat.expect(pexpect.EOF)
     assert chat.exitstatus == code
     assert ts.running() == {}
+
+
+def test_a_chat_without_a_model_says_so_before_anything_is_asked(ts: Ts) -> None:
+    with chatting(ts) as chat:
+        prompted(chat)
+        chat.expect_exact("no model is set up")
+
+
+def test_help_keeps_each_command_on_a_line(ts: Ts) -> None:
+    with chatting(ts) as chat:
+        prompted(chat)
+        chat.send("/help\r")
+        chat.expect(r"  /security-review  .*…\r")
+        chat.expect_exact("Ctrl-D leaves")

@@ -456,6 +456,18 @@ def test_an_answer_streams_and_stands_there_once() -> None:
     assert "\x1b[1mbold\x1b[0m" in stage.getvalue()
 
 
+def test_a_long_wait_says_how_it_is_ended() -> None:
+    stage, clock = Stage(60, 12), Clock()
+    view = Terminal(stage.out, clock=clock)
+    with view.turn():
+        clock.now += 65
+        assert foot(stage, view).endswith("1m 05s · thinks · Ctrl-C stops it")
+        view(ToolStarted(id="1", name="bash", input={"command": "make " * 30}))
+        clock.now += 5
+        assert foot(stage, view).endswith("… · Ctrl-C stops it")
+    view.close()
+
+
 def test_an_answer_longer_than_the_screen_is_printed_whole_and_once() -> None:
     text = "```\n" + "".join(f"line {n}\n" for n in range(100)) + "```\n\nEnd."
     with conversation(60, 12) as (stage, view):
