@@ -134,7 +134,7 @@ class App:
         self.gate = Gate(self.settings.permission_mode, self.settings.permissions, people.ask)
         self.shown = log.Log(None, self.sinks)  # what happens outside of a run
         self._providers: dict[str, Provider] = {}
-        self._gates: dict[str, retry.Gate] = {}  # by service: all its callers wait together
+        self._pauses: dict[str, retry.Pause] = {}  # by service: all its callers wait together
         self._lock = Lock()
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ class App:
         full = self.named(name)
         raw = self._provider(full)
         with self._lock:
-            gate = self._gates.setdefault(full.partition("/")[0], retry.Gate())
+            pause = self._pauses.setdefault(full.partition("/")[0], retry.Pause())
 
         def tell(text: str) -> None:
             emit(Notice(text=text))
@@ -241,7 +241,7 @@ class App:
         watched = watch.stopping(raw, stop, idle, first=services.silence(full, idle))
         metered = watch.metered(watched, emit, full, self.settings.prices)
         counted = within(metered, self.budget, tell)
-        patient = retry.retrying(counted, wait, tell, gate=gate)
+        patient = retry.retrying(counted, wait, tell, pause=pause)
         return retry.whole(patient, tell=tell)
 
     def _provider(self, name: str) -> Provider:

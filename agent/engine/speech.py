@@ -210,20 +210,16 @@ def misread(steps: Any, error: msgspec.ValidationError) -> list[str]:
 def run_skill(run: Callable[[str, str], Outcome]) -> Tool:
     """`run` is given a skill's name and its arguments; raises ToolError for an unknown one."""
 
-    def function(context: Context, name: str, arguments: str) -> Outcome:
+    @tool(writes=False)
+    def run_skill(context: Context, name: str, arguments: str = "") -> Outcome:
+        """Run a skill, a ready plan. Its results are the answer to the user.
+
+        name: the skill's
+        arguments: the words behind its name
+        """
         return run(name, arguments)
 
-    class Words(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        name: str
-        arguments: str = ""
-
-    return spoken(
-        "run_skill",
-        "Run a skill, a ready plan. Its results are the answer to the user.",
-        Words,
-        Words,
-        function,
-    )
+    return run_skill
 
 
 @tool(writes=False)
@@ -266,25 +262,20 @@ def revise_plan() -> Tool:
 def ask_user(inquire: Inquire, step: str = "") -> Tool:
     """The tool by which a chat, or a step, asks the user something."""
 
-    def function(context: Context, question: str) -> str:
+    @tool(writes=False)
+    def ask_user(context: Context, question: str) -> str:
+        """Ask the user what only they can decide. Don't ask what you can find out."""
         return inquire(step, question)
 
-    class Words(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        question: str
-
-    return spoken(
-        "ask_user",
-        "Ask the user what only they can decide. Don't ask what you can find out.",
-        Words,
-        Words,
-        function,
-    )
+    return ask_user
 
 
 def ask_oracle(models: Models, stop: Stop, emit: Emit) -> Tool:
     """The tool by which an agent asks the `oracle` model something, alone."""
 
-    def function(context: Context, question: str) -> str:
+    @tool(writes=False)
+    def ask_oracle(context: Context, question: str) -> str:
+        """Ask another model. It sees nothing but your question: give it the code and the errors."""
         message = Message(role="user", text=question)
         request = Request(system=prompt.ORACLE, messages=(message,))
         try:
@@ -292,13 +283,4 @@ def ask_oracle(models: Models, stop: Stop, emit: Emit) -> Tool:
         except ModelError as error:
             raise ToolError(f"the other model gave no answer: {error}") from error
 
-    class Words(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        question: str
-
-    return spoken(
-        "ask_oracle",
-        "Ask another model. It sees nothing but your question: give it the code and the errors.",
-        Words,
-        Words,
-        function,
-    )
+    return ask_oracle

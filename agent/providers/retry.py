@@ -13,8 +13,8 @@ FIRST = 0.5  # seconds before the second try; doubled for each further one
 LONGEST = 30.0  # seconds, where a service does not wish for more itself
 
 
-class Gate:
-    """Shuts for all callers of a service while one of them was told to wait.
+class Pause:
+    """Holds all callers of a service while one of them was told to wait.
 
     Four steps at work would else find out about a limit four times.
     """
@@ -24,13 +24,14 @@ class Gate:
         self._lock = threading.Lock()
         self._until = 0.0
 
-    def shut(self, seconds: float) -> None:
+    def ask(self, seconds: float) -> None:
+        """Hold them that long from now on, at least."""
         with self._lock:
             self._until = max(self._until, self._clock() + seconds)
 
     @property
     def left(self) -> float:
-        """Seconds until it is open."""
+        """Seconds until it is over."""
         with self._lock:
             return max(self._until - self._clock(), 0.0)
 
@@ -41,7 +42,7 @@ def retrying(
     tell: Callable[[str], None],
     tries: int = 5,
     *,
-    gate: Gate | None = None,
+    pause: Pause | None = None,
     chance: Callable[[], float] = random.random,
 ) -> Provider:
     """The same provider, which tries again where an error says that this may help.
@@ -49,14 +50,14 @@ def retrying(
     Each wait is twice as long as the one before, less a share by chance, and at least what the
     service wished for. `wait` waits that many seconds and says whether to give up instead:
     `Stop.wait`, so that Ctrl-C ends the wait. `tell` is told what is waited for. Where several
-    share a `gate`, a wish to wait holds for all of them. Raises the last error when the tries are
+    share a `pause`, a wish to wait holds for all of them. Raises the last error when the tries are
     used up, or when `wait` says so.
     """
 
     def patient(request: Request, say: Say) -> Reply:
         for number in range(1, tries + 1):
-            if gate and gate.left and wait(gate.left):
-                raise ServiceError("the service asked to wait", retry_after=gate.left)
+            if pause and pause.left and wait(pause.left):
+                raise ServiceError("the service asked to wait", retry_after=pause.left)
             try:
                 return provider(request, say)
             except ModelError as error:
@@ -64,8 +65,8 @@ def retrying(
                     raise
                 own = min(FIRST * 2 ** (number - 1), LONGEST) * (1 - chance() / 4)
                 seconds = max(own, error.retry_after)
-                if gate and error.retry_after:
-                    gate.shut(error.retry_after)
+                if pause and error.retry_after:
+                    pause.ask(error.retry_after)
                 again = f"trying again in {seconds:.1f} s ({number + 1} of {tries})"
                 tell(f"{error}; {again}")
                 if wait(seconds):

@@ -2,18 +2,19 @@
 
 from agent.engine import prompt
 from agent.plan import Step
-from agent.state import Attempt, Revise
+from agent.state import Attempt, Revise, Standing
 
 STEPS = tuple(Step(id=f"s{n}", do=f"do {n}") for n in range(300))
 
 
 def test_the_judge_of_a_failure_sees_the_failed_step_and_how_much_is_left_out() -> None:
+    standing: dict[str, Standing] = {step.id: "waiting" for step in STEPS}
     job = Revise(
         step=STEPS[280],
         failure="no",
         goal="g",
         steps=STEPS,
-        standing={step.id: "waiting" for step in STEPS} | {"s280": "failed"},
+        standing={**standing, "s280": "failed"},
         kept=(),
     )
     told = prompt.revision(job)

@@ -4,7 +4,7 @@ import pytest
 
 from agent.errors import CutError, ModelError, ServiceError, StoppedError
 from agent.message import Call, Message, Reply, Request, Say, Stop, Thought
-from agent.providers.retry import Gate, retrying, whole
+from agent.providers.retry import Pause, retrying, whole
 from agent.providers.script import Script
 from agent.stop import INTERRUPTED
 from agent.stop import Stop as Flag
@@ -95,16 +95,16 @@ def test_a_stop_that_raises_is_passed_on() -> None:
         provider(REQUEST, quiet)
 
 
-def test_a_gate_holds_all_who_share_it() -> None:
+def test_a_pause_holds_all_who_share_it() -> None:
     now = 100.0
-    gate = Gate(lambda: now)
+    pause = Pause(lambda: now)
     waits = Waits()
     model = Script([busy(20.0), "one", "two"])
-    retrying(model, waits, quiet, gate=gate, chance=lambda: 0)(REQUEST, quiet)
+    retrying(model, waits, quiet, pause=pause, chance=lambda: 0)(REQUEST, quiet)
     now = 105.0
-    retrying(model, waits, quiet, gate=gate)(REQUEST, quiet)
+    retrying(model, waits, quiet, pause=pause)(REQUEST, quiet)
     now = 121.0
-    assert gate.left == 0
+    assert pause.left == 0
     assert waits == [20.0, 20.0, 15.0]
 
 
