@@ -68,7 +68,8 @@ def bash(
     own = context.own(Shell)
     if timeout is not None and not timeout > 0:
         raise ToolError(f"timeout is a number of seconds above 0, not {timeout:g}")
-    return own.start(command, timeout) if background else own.run(command, timeout)
+    do = own.start if background else own.run
+    return do(command, timeout, context.stop)
 
 
 @tool(writes=False)
@@ -77,7 +78,7 @@ def bash_output(context: Context, id: str | int) -> str:
 
     id: the job's
     """
-    return context.own(Shell).output(str(id).strip())
+    return context.own(Shell).output(str(id).strip(), context.stop)
 
 
 class Job:
@@ -120,7 +121,11 @@ class Job:
 
 
 class Shell:
-    """One agent's shell and its jobs. Calls wait for each other."""
+    """One agent's shell and its jobs. Calls wait for each other.
+
+    Each call has the stop flag of the work that makes it: an agent that talks with a user has a
+    new one for every turn.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -130,12 +135,12 @@ class Shell:
         self._cwd = context.cwd
         self._home: Path | None = None  # holds what is carried from call to call, and long outputs
 
-    def run(self, command: str, timeout: float | None = None) -> str:
+    def run(self, command: str, timeout: float | None, stop: Stop) -> str:
         """Run a command to its end and tell how it went."""
-        stop, seconds = self._context.stop, min(timeout or TIMEOUT, LONGEST)
-        with self._mine():
+        seconds = min(timeout or TIMEOUT, LONGEST)
+        with self._mine(stop):
             notes, output, began = [self._settle()], self._output(), time.monotonic()
-            running = self._launch(command, output, keep=True)
+            running = self._launch(command, output, stop, keep=True)
             job = None
             try:
                 why = running.attend(stop, seconds)
@@ -155,13 +160,13 @@ class Shell:
         text = output.take(final=job is None)
         return told(text or "(no output)", *notes, exit_code(running.code))
 
-    def start(self, command: str, timeout: float | None = None) -> str:
+    def start(self, command: str, timeout: float | None, stop: Stop) -> str:
         """Start a command as a job and tell its id."""
-        with self._mine():
+        with self._mine(stop):
             self._room()
             note, output = self._settle(), self._output()
-            running = self._launch(command, output, keep=False)
-            job = Job(command, running, output, self._context.stop)
+            running = self._launch(command, output, stop, keep=False)
+            job = Job(command, running, output, stop)
             id = self._remember(job)
             job.begin(timeout)
         job.wait(GLIMPSE)
@@ -171,7 +176,7 @@ class Shell:
             f"job {id} (process group {running.pid}) {job.told}",
         )
 
-    def output(self, id: str) -> str:
+    def output(self, id: str, stop: Stop) -> str:
         """What a job has printed since the last time, and whether it still runs."""
         job = self._jobs.get(id)
         if job is None:
@@ -181,7 +186,7 @@ class Shell:
         while not text:
             over = job.over  # before the text is taken, so that nothing comes after it
             text = job.output.take(final=over)
-            if over or time.monotonic() >= until or self._context.stop.wait(0 if text else 0.05):
+            if over or time.monotonic() >= until or stop.wait(0 if text else 0.05):
                 break
         return told(text or "(no new output)", f"job {id} {job.told}")
 
@@ -197,18 +202,18 @@ class Shell:
             self._home = None
 
     @contextmanager
-    def _mine(self) -> Iterator[None]:
+    def _mine(self, stop: Stop) -> Iterator[None]:
         """Inside, no other call of this shell runs."""
         while not self._turn.acquire(timeout=0.05):
-            self._context.stop.check()
+            stop.check()
         try:
             yield
         finally:
             self._turn.release()
 
-    def _launch(self, command: str, output: Output, *, keep: bool) -> Running:
+    def _launch(self, command: str, output: Output, stop: Stop, *, keep: bool) -> Running:
         """Begin a command where the last one ended. `keep`: with what it leaves behind."""
-        self._context.stop.check()
+        stop.check()
         old, new, cwd = self._files()
         save = f"({SAVE}) >{shlex.quote(str(new))} 3>{shlex.quote(str(cwd))} 2>/dev/null"
         again = f"[ -e {shlex.quote(str(new))} ] || {save}"  # `exit` comes past the last line

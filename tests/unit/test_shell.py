@@ -10,6 +10,7 @@ from typing import Any
 
 import pexpect
 import pytest
+from msgspec import structs
 
 from agent.errors import StoppedError, ToolError
 from agent.stop import Stop
@@ -344,6 +345,16 @@ def test_the_stop_flag_ends_a_call_within_a_second(context: Context) -> None:
     with pytest.raises(StoppedError):
         run(context, "touch made")
     assert not (context.cwd / "made").exists()
+
+
+def test_a_shell_heeds_the_flag_of_the_work_that_uses_it_now(context: Context) -> None:
+    run(context, "x=kept")
+    context.stop.set()  # Ctrl-C ends this turn of a chat …
+    later = structs.replace(context, stop=Stop())  # … and the next one has a flag of its own
+    assert run(later, "echo $x") == "kept\n[exit code 0]"
+    timer = threading.Timer(0.2, later.stop.set)
+    timer.start()
+    assert seconds(lambda: run(later, "sleep 20")) < 10
 
 
 def test_calls_of_one_agent_wait_for_each_other(context: Context) -> None:
