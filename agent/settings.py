@@ -96,9 +96,18 @@ def merged(*layers: tuple[str, dict[str, Any]]) -> Layered:
         try:
             read = msgspec.convert(layer, Settings, strict=False)
         except msgspec.ValidationError as error:
-            raise UsageError(f"{origin}: {error}") from error
+            raise UsageError(_misfit(origin, str(error))) from error
         rules += read.permissions
         for name in layer:
             values[name] = getattr(read, name)
             origins[name] = origin
     return Layered(settings=Settings(**{**values, "permissions": rules}), origins=origins)
+
+
+def _misfit(origin: str, words: str) -> str:
+    """What is wrong with a value, by the flag or the name that it was given under."""
+    why, _, place = words.partition(" - at `$.")
+    key = place.removesuffix("`")
+    if origin != "flags" or not key:
+        return f"{origin}: {words}"
+    return f"--{key.replace('_', '-')}: {why[:1].lower()}{why[1:]}"

@@ -167,7 +167,10 @@ def session_list(typed: argparse.Namespace) -> int:
 
 
 def config(typed: argparse.Namespace) -> int:
-    """`ts config`: each value and where it came from; keys without their values."""
+    """`ts config [NAME…]`: each value and where it came from; keys without their values.
+
+    Raises UsageError for what is no setting: nothing is set here.
+    """
     cwd = directory(typed)
     loaded = load(typed, cwd)
     settings = msgspec.to_builtins(loaded.layered.settings)
@@ -175,6 +178,15 @@ def config(typed: argparse.Namespace) -> int:
     rows = [(name, value, origins.get(name, "default")) for name, value in settings.items()]
     rows += [(name, "set", key.origin) for name, key in loaded.keys.items()]
     rows += [(name, url.value, url.origin) for name, url in loaded.urls.items()]
+    names = [name for name, _, _ in rows]
+    for word in typed.words:
+        if word not in names:
+            raise UsageError(
+                f"there is no setting {word!r}{near(word, names)}",
+                hint="settings are written in ~/.config/tianshu/settings.yaml, or for a project "
+                "in .agent/settings.yaml",
+            )
+    rows = [row for row in rows if not typed.words or row[0] in typed.words]
     if typed.json or typed.output_format != "text":
         print_json({name: {"value": value, "origin": origin} for name, value, origin in rows})
         return 0

@@ -3,6 +3,7 @@
 import argparse
 import os
 import select
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from agent.app import Chat, Ended, fits
+from agent.app import App, Chat, Ended, fits
 from agent.commands.front import Screen, answer, opened, print_json, say, session_of
 from agent.errors import AgentError, UsageError
 from agent.event import RunFinished, Source
 from agent.plan import unfenced, with_arguments
 from agent.store import log, planfile, sessions, workspace
+from agent.store.skills import Skill
+from agent.views.figures import counted
 
 FIRST_BYTE, NEXT_BYTES = 5.0, 60.0  # seconds that piped input is waited for, beside a prompt
 MOST_INPUT = 10_000_000  # bytes of piped input
@@ -91,6 +94,9 @@ def plan(typed: argparse.Namespace) -> int:
             Path(typed.output).write_text(text, encoding="utf-8")
         except OSError as error:
             raise UsageError(f"-o {typed.output}: {error.strerror}") from error
+        if not typed.quiet:
+            steps = counted(len(made.steps), "step")
+            say(f"{typed.output}: {steps}; `ts run {shlex.quote(typed.output)}` carries them out")
     elif typed.output_format == "text":
         answer(text)
     else:
@@ -109,7 +115,7 @@ def run(typed: argparse.Namespace) -> int:
         if is_path(what):
             made, source, vouched = planfile.load(Path(what)), "file", True
         else:
-            skill = app.skills.find(what)
+            skill = skill_of(app, what)
             made, source, vouched = skill.plan, "skill", skill.trusted
         made = app.ready(with_arguments(made, words))
         if typed.dry_run:
@@ -119,6 +125,17 @@ def run(typed: argparse.Namespace) -> int:
             answer(dry_run(made, app.settings.max_workers))
             return 0
         return screen.finish(app, app.run(made, source, vouched=vouched))
+
+
+def skill_of(app: App, name: str) -> Skill:
+    """The skill of that name. Raises UsageError, with the plan file that may have been meant."""
+    try:
+        return app.skills.find(name)
+    except UsageError as error:
+        for file in (f"{name}.yaml", f"{name}.yml"):
+            if Path(file).is_file():
+                raise UsageError(str(error), hint=f"did you mean `ts run {file}`?") from error
+        raise
 
 
 def is_path(text: str) -> bool:

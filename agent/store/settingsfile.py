@@ -151,7 +151,7 @@ def _tightening(path: Path, node: Node | None, notices: list[str]) -> dict[str, 
                 tight.setdefault(name, []).append(str(rule))
     if set(given) - {"permissions"} or set(rules) - set(tight) or not given:
         notices.append(
-            f"{path} is passed over, because this directory is not trusted"
+            f"{path} is passed over: it counts with --trust"
             + (" (what it denies or asks about counts)" if tight else "")
         )
     return {"permissions": tight} if tight else {}
@@ -191,7 +191,7 @@ def _model_layer(
     if name := dotenv.get("TS_MODEL", "").strip():
         if trusted:
             return (".env TS_MODEL", {"model": name})
-        notices.append(".env: TS_MODEL is passed over, because this directory is not trusted")
+        notices.append(".env: TS_MODEL is passed over: it counts with --trust")
     return (ENVIRONMENT, {})
 
 

@@ -44,8 +44,10 @@ def test_version_and_help_go_to_stdout(ts: Ts) -> None:
         (["show"], "no run"),
         (["skills", "chekc"], "check"),
         (["-c", "-p", "hi"], "no conversation"),
-        (["-p", "hi", "--max-workers", "0"], "max_workers"),
-        (["-p", "hi", "--timeout", "-1"], "timeout"),
+        (["-p", "hi", "--max-workers", "0"], "--max-workers: expected"),
+        (["-p", "hi", "--timeout", "-1"], "--timeout: expected"),
+        (["config", "set", "model", "x"], "no setting 'set'"),
+        (["config", "modle"], "did you mean 'model'?"),
         (["-p", "hi", "--allowed-tools", "bash("], "bash("),
         (["-p", "hi", "--settings", "none.yaml"], "none.yaml"),
         (["-p", "hi", "--json-schema", "{"], "--json-schema"),
@@ -102,3 +104,15 @@ def test_r12_a_prompt_is_never_taken_for_a_flag(ts: Ts) -> None:
     assert (ran.code, ran.out) == (0, "as you say\n")
     kept = max((ts.cwd / ".agent/sessions").glob("*.jsonl")).read_text(encoding="utf-8")
     assert '"--yolo --sandbox=off"' in kept
+
+
+def test_a_plan_file_named_without_its_end_is_hinted_at(ts: Ts) -> None:
+    ts.write("greet.yaml", PLAN)
+    ran = ts.here("run", "greet")
+    assert (ran.code, ran.out) == (2, "")
+    assert "did you mean `ts run greet.yaml`?" in ran.err
+
+
+def test_config_shows_the_settings_that_are_named(ts: Ts) -> None:
+    ran = ts.here("config", "max_workers")
+    assert ran.out.split() == ["max_workers", "4", "default"]

@@ -76,6 +76,7 @@ def test_planning_is_offered_hidden_forced_or_all_there_is(ts: Ts) -> None:
         ts.asks(server)
         ran = ts.here("plan", "do it", "-o", "made.yaml")
         assert (ran.code, ran.out) == (0, "")
+        assert "`ts run made.yaml` carries" in ran.err
         assert offered(server) == ["submit_plan"]
         assert len(server.requests) == 1
     made = (ts.cwd / "made.yaml").read_text(encoding="utf-8")
