@@ -32,12 +32,14 @@ class Stop:
         self._why = 0
         self.words = ""  # what stopped it, for the user
         self._end = None if seconds is None else time.monotonic() + seconds
+        self._parent: Stop | None = None  # held, so that it is there to pass a signal on
         self._children: weakref.WeakSet[Stop] = weakref.WeakSet()
         self._calls: list[Callable[[], None]] = []
 
     def child(self, seconds: float | None = None) -> "Stop":
         """A flag that this one sets too; `seconds` from now it counts as set (TIME)."""
         child = Stop(seconds=seconds)
+        child._parent = self
         with self._flag:
             if self._end is not None and (child._end is None or self._end < child._end):
                 child._end = self._end

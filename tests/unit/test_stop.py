@@ -119,3 +119,11 @@ def test_a_flag_does_not_keep_its_children_alive() -> None:
     child = weakref.ref(stop.child())
     gc.collect()
     assert child() is None
+
+
+def test_a_flag_is_set_with_those_above_it_though_nobody_else_holds_one_between() -> None:
+    run = Stop()
+    job = run.child().child()
+    gc.collect()
+    run.set(TERMINATED)
+    assert job.why == TERMINATED
