@@ -27,7 +27,6 @@ class Service(Struct, frozen=True, kw_only=True):
     port: int = 0  # where it listens on this machine; 0: elsewhere
     model: str = ""  # asked when the user names none
     small: str = ""  # … for `small`
-    sees: bool = True  # whether its models take images
     silence: float = 0.0  # seconds until the first sign of a reply: thinking unseen, a long prompt;
     # where it is more than a standstill within a reply may last
     dialect: Dialect = Dialect()
