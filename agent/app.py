@@ -340,20 +340,24 @@ class App:
         return commands_of(plan).difference(*map(commands_of, strange))
 
     def resume(self, place: workspace.Run) -> Ended:
-        """Go on with a run from what its log tells."""
+        """Go on with a run from what its log tells.
+
+        A log that came with a folder from elsewhere is nobody's word: its commands are asked about.
+        """
         with log.Log(place.log, self.sinks) as record:
             if record.before.notice:
                 self.notice(record.before.notice)
             state = State.of(record.before.events)
             if state.finished and state.finished.status == "done":
                 raise UsageError(f"run {place.id} is done; there is nothing to go on with")
-            if state.cwd and Path(state.cwd) != self.cwd:
+            here = Path(state.cwd) == self.cwd
+            if not here:
                 self.notice(f"this run was begun in {state.cwd}")
             place.workspace.mkdir(parents=True, exist_ok=True)
             state.apply(record(RunResumed(attempt=state.resumed + 1)))
             own = frozenset[str]()
             for event in record.before.events:
-                if isinstance(event, PlanCreated) and event.source != "model":
+                if here and isinstance(event, PlanCreated) and event.source != "model":
                     own = self.vouched(event.plan)
             return self._drive(state, place, record, own)
 

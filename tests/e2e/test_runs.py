@@ -247,6 +247,23 @@ def test_what_was_killed_outright_is_gone_on_with_where_it_stood(ts: Ts) -> None
     assert ts.here("resume").code == 2
 
 
+def test_the_commands_of_a_run_that_came_with_a_folder_are_nobody_s_word(ts: Ts) -> None:
+    ts.write("plan.yaml", "steps: [{id: a, run: touch made}]")
+    assert ts.here("run", "plan.yaml").code == 0
+    (log,) = (ts.cwd / ".agent/runs").glob("*.jsonl")
+    begun = b"".join(log.read_bytes().splitlines(keepends=True)[:3])
+    other = ts.cwd.parent / "cloned"
+    (other / ".agent/runs").mkdir(parents=True)
+    (other / ".agent/runs" / log.name).write_bytes(begun)
+    there = ts.here("resume", cwd=other)
+    assert (there.code, (other / "made").exists()) == (5, False)
+    assert "was begun in" in there.err
+    (ts.cwd / "made").unlink()
+    log.write_bytes(begun)
+    assert ts.here("resume").code == 0
+    assert (ts.cwd / "made").exists()
+
+
 def test_a_dry_run_says_what_runs_at_once_and_runs_nothing(ts: Ts) -> None:
     ts.write("plan.yaml", """\
 steps:
