@@ -10,6 +10,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -159,6 +160,11 @@ def _after_last_end(fd: int, size: int) -> int:
             return start + found + 1
         end = start
     return 0
+
+
+def now() -> str:
+    """The time as lines tell it: RFC 3339, UTC, milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def encodable(value: T) -> T:

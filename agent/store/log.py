@@ -8,7 +8,6 @@ anybody is shown them: after a power cut, what the user saw is there.
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
@@ -32,7 +31,7 @@ from agent.event import (
 )
 from agent.seams import Sink
 from agent.store.disk import failed, opened
-from agent.store.lines import Lines, encodable, lines
+from agent.store.lines import Lines, encodable, lines, now
 
 BOUNDARIES = (
     RunStarted,
@@ -102,7 +101,7 @@ class Log:
         Raises AgentError if it could not be kept; it has then not been shown.
         """
         kept = is_kept(event)
-        event = structs.replace(event, time=_now(), run=self._run, seq=self._seq + kept)
+        event = structs.replace(event, time=now(), run=self._run, seq=self._seq + kept)
         try:
             line = encode(event)
         except UnicodeEncodeError:
@@ -222,7 +221,3 @@ def _first(lines: Iterable[bytes]) -> Event | None:
 
 def _is_whole(line: bytes) -> bool:
     return _event(line) is not None
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

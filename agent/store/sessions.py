@@ -6,7 +6,6 @@ A line that can't be read is passed over and told; what hung on it hangs on the 
 
 import time
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self, TypeAlias
 
@@ -16,7 +15,7 @@ from msgspec import Struct, structs
 from agent.errors import UsageError
 from agent.message import Call, Message, Result
 from agent.store.disk import failed
-from agent.store.lines import Lines, encodable, lines
+from agent.store.lines import Lines, encodable, lines, now
 from agent.store.workspace import chosen, folder, fresh, names, prepared
 
 CUT = "interrupted: this call did not come to its end; what it has done is not known"
@@ -150,7 +149,7 @@ class Session:
         entry = Entry(
             id=str(max(self._tree.lines, self._tree.last) + 1),
             parent=self._tree.at,
-            time=_now(),
+            time=now(),
             model=model,
             message=message,
         )
@@ -167,7 +166,7 @@ class Session:
             raise UsageError(f"there is no message {to!r} in this conversation")
         left = ids[ids.index(to) + 1 :]
         if self._file:
-            self._write(Moved(to=to, time=_now()))
+            self._write(Moved(to=to, time=now()))
         else:
             self._tree.at = to
         if self._tree.gaps.isdisjoint(left):
@@ -188,7 +187,7 @@ class Session:
         prepared(self.cwd, "sessions")
         self._file = Lines(self.path, _whole)
         start, self._tree = self.entries, _Tree()
-        self._write(Head(id=self.id, cwd=str(self.cwd), time=_now(), of=self._of))
+        self._write(Head(id=self.id, cwd=str(self.cwd), time=now(), of=self._of))
         for entry in start:
             self._write(entry)
 
@@ -261,7 +260,6 @@ def _by_use(cwd: Path) -> list[tuple[float, str]]:
 
 def listed(cwd: Path) -> list[Summary]:
     """The conversations of a directory, the one used last first."""
-    now = time.time()
     found = []
     for used, id in _by_use(cwd):
         path = folder(cwd, "sessions") / f"{id}.jsonl"
@@ -270,7 +268,7 @@ def listed(cwd: Path) -> list[Summary]:
             if line.data.startswith(b'{"type":"message"'):
                 count += 1
                 words = words or _beginning(line.data)
-        found.append(Summary(id=id, words=words, count=count, age=max(now - used, 0)))
+        found.append(Summary(id=id, words=words, count=count, age=max(time.time() - used, 0)))
     return found
 
 
@@ -330,7 +328,3 @@ def _whole(line: bytes) -> bool:
     except (msgspec.DecodeError, ValueError, RecursionError):
         return False
     return True
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -236,7 +236,7 @@ class Shell:
                 [bash, "--norc", "--noprofile", "-c", script, "bash"],
                 cwd=self._cwd,
                 env={**env, "PWD": str(self._cwd)},
-                sinks=(output.feed,),
+                feeds=(output.feed,),
             )
         except (OSError, ValueError) as error:
             raise ToolError(f"the command could not be started: {error}") from error

@@ -47,7 +47,7 @@ QUIET = {
 }
 """Variables that keep programs from waiting for a person."""
 
-Sink: TypeAlias = Callable[[bytes], None]
+Feed: TypeAlias = Callable[[bytes], None]  # takes what a command prints
 Why: TypeAlias = Literal["over", "time", "stop"]
 
 
@@ -85,7 +85,7 @@ def command(
     argv = [shell(env, cwd), "--norc", "--noprofile", "-c", text, "ts", *args]
     try:
         running = Running(
-            argv, cwd=cwd, env={**env, **QUIET}, sinks=(outputs[0].feed, outputs[1].feed)
+            argv, cwd=cwd, env={**env, **QUIET}, feeds=(outputs[0].feed, outputs[1].feed)
         )
     except (OSError, ValueError) as error:
         return Ran(code=126, stdout="", stderr=f"could not be started: {error}", seconds=0)
@@ -116,11 +116,11 @@ def shell(env: Mapping[str, str], cwd: Path) -> str:
 class Running:
     """A command under way. One thread at a time attends to it; its starter ends it.
 
-    `sinks` get what it prints: one for both outputs in their order, or one for each.
+    `feeds` get what it prints: one for both outputs in their order, or one for each.
     """
 
     def __init__(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], sinks: tuple[Sink, ...]
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], feeds: tuple[Feed, ...]
     ) -> None:
         mark = f"{MARK}={secrets.token_hex(8)}"
         self._mark = mark.encode()
@@ -132,7 +132,7 @@ class Running:
             env={**env, MARK: mark.partition("=")[2]},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if len(sinks) > 1 else subprocess.STDOUT,
+            stderr=subprocess.PIPE if len(feeds) > 1 else subprocess.STDOUT,
             start_new_session=True,
             bufsize=0,
         )
@@ -142,10 +142,10 @@ class Running:
         self._kin: frozenset[int] = frozenset()  # those found while they are being ended
         self._looked = 0.0
         self._pipes = selectors.DefaultSelector()
-        for pipe, sink in zip((self._process.stdout, self._process.stderr), sinks, strict=False):
+        for pipe, feed in zip((self._process.stdout, self._process.stderr), feeds, strict=False):
             assert pipe is not None, "it was asked for"
             os.set_blocking(pipe.fileno(), False)
-            self._pipes.register(pipe, selectors.EVENT_READ, sink)
+            self._pipes.register(pipe, selectors.EVENT_READ, feed)
 
     @property
     def pid(self) -> int:
