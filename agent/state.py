@@ -258,8 +258,10 @@ class State:
         return "\n\n".join([*self._ends(self.top), *self._lines(self.listed)])
 
     def _ends(self, steps: list[Step]) -> list[str]:
-        """The texts of those of the steps that none of them needs."""
-        needed = {need for step in steps for need in step.after}
+        """The texts of those of the steps that none of them needs, but what its `when` left out."""
+        needed = {
+            need for step in steps if self._skips.get(step.id) != "when" for need in step.after
+        }
         ends = (step.id for step in steps if step.id not in needed)
         texts = (self.text.get(id, "").strip() for id in ends if self.standing(id) == "done")
         return [text for text in texts if text]

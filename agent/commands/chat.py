@@ -107,10 +107,9 @@ class Repl:
         out = self.out
         out.line(out.styled("bold", "天枢 Tianshu") + f" {__version__}  {safe(str(self.app.cwd))}")
         out.line(out.styled("dim", "ask, /help for commands, Ctrl-D to leave"))
-        for message in self.talk.messages[-6:]:
-            if message.text:
-                mark = "› " if message.role == "user" else ""
-                out.line(mark + safe(message.text))
+        for message in [each for each in self.talk.messages if each.text][-6:]:
+            mark = "› " if message.role == "user" else ""
+            out.line(mark + safe(message.text))
 
     def warm(self) -> None:
         """Find the model, load its library and read the project while the user types."""

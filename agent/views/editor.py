@@ -87,6 +87,8 @@ class Editor:
                 self._told()
             line = self._keys.readline()
             if not line and not lines:
+                if self._keys.isatty():
+                    self._out.line()  # the prompt stays a line of its own
                 raise EOFError
             lines.append(line.removesuffix("\n"))
             if not line or not lines[-1].endswith("\\"):

@@ -77,6 +77,9 @@ def test_a_chat_answers_asks_runs_and_is_left_with_0(ts: Ts) -> None:
     assert chat.exitstatus == 0
     assert (ts.cwd / "made.txt").exists()
     assert ts.here("-c", "-p", "more", model=ts.script("went on")).out == "went on\n"
+    with chatting(ts, "-c") as chat:  # calls and their results are no part of what is shown
+        for text in ("› say something", "first answer", "› make it", "it is made", "went on"):
+            chat.expect_exact(text)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])

@@ -211,6 +211,7 @@ def test_c103_a_plain_terminal_gets_plain_lines(history: Path, environ: dict[str
     user.sees(r"got 'one \ntwo'")
     user.types(CTRL_D)
     user.sees("left")
+    assert "left" in [row.rstrip() for row in user.screen.display]
     assert b"\x1b" not in user.raw
     user.leaves()
 

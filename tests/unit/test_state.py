@@ -598,6 +598,27 @@ def test_an_abort_lets_what_runs_finish_and_cancels_the_rest() -> None:
     assert run.end.over
 
 
+def test_an_abort_lets_a_running_step_and_its_group_come_to_their_ends() -> None:
+    made = Plan(
+        steps=(
+            Step(id="bad", do="x", attempts=1, writes=()),
+            Step(id="worse", do="x", attempts=1, writes=()),
+            Step(id="sub", skill="s"),
+            Step(id="sub.a", do="x", part_of="sub", writes=()),
+            Step(id="sub.b", do="x", part_of="sub", writes=(), needs=("sub.a",)),
+        )
+    )
+    run = play(made, {"bad": "!x", "worse": "!y"}, [{"action": "abort"}], last=["sub.a"])
+    assert run.standing == {
+        "bad": "failed",
+        "worse": "failed",  # it was not judged any more
+        "sub": "cancelled",
+        "sub.a": "done",
+        "sub.b": "cancelled",
+    }
+    assert outline(run.log).splitlines()[-3:] == ["cancelled sub.b", "done sub.a", "cancelled sub"]
+
+
 def test_what_was_begun_again_after_an_interruption_is_cancelled_by_an_abort_too() -> None:
     made = Plan(steps=(Step(id="a", do="x", attempts=1), Step(id="b", do="x", needs=("a",))))
     made = Plan(steps=(*made.steps, Step(id="c", do="x", writes=(), attempts=1)))
@@ -686,9 +707,11 @@ def test_a_plan_of_commands_alone_asks_no_model() -> None:
 def test_after_the_third_revision_failures_that_wait_for_one_stay() -> None:
     names = [f"s{n}" for n in range(5)]
     made = steps(*({"id": id, "do": "x", "attempts": 1, "writes": []} for id in names))
-    run = play(made, dict.fromkeys(names, "!x"), [None, {"action": "skip"}, None], size=5)
-    assert sorted(run.standing.values()) == ["failed"] * 4 + ["skipped"]
-    assert run.end.revisions == 3
+    skip = {"action": "skip"}
+    for revisions in ([None, skip, None], [None, None, skip]):
+        run = play(made, dict.fromkeys(names, "!x"), revisions, size=5)
+        assert sorted(run.standing.values()) == ["failed"] * 4 + ["skipped"]
+        assert run.end.revisions == 3
 
 
 def test_a_step_that_failed_while_another_failure_was_judged_waits_for_its_own_revision() -> None:
@@ -715,6 +738,54 @@ def test_a_group_with_a_failed_part_is_dissolved_and_its_good_parts_may_be_neede
     )
     assert run.standing == {"pre": "done", "sub.a": "done", "sub.c": "skipped", "new": "done"}
     assert run.end.outcome == "done"
+
+
+def test_new_writers_wait_for_those_that_a_replacement_finds_running() -> None:
+    made = Plan(
+        steps=(
+            Step(id="bad", do="x", attempts=1, writes=()),
+            Step(id="old", do="x", reads=("x",), writes=("y",)),
+        )
+    )
+    new = [{"id": "new", "do": "x", "writes": ["x", "y"]}]
+    run = play(made, {"bad": "!x"}, [{"action": "replace", "steps": new}], last=["old"])
+    assert outline(run.log).splitlines()[-3:] == ["done old", "start new", "done new"]
+
+
+def test_a_failed_part_of_a_running_group_is_replaced_with_the_rest() -> None:
+    made = Plan(
+        steps=(
+            Step(id="bad", do="x", attempts=2, writes=()),
+            Step(id="sub", skill="s"),
+            Step(id="sub.a", do="x", attempts=1, part_of="sub", writes=()),
+            Step(id="sub.b", do="x", part_of="sub", writes=()),
+        )
+    )
+    new = [{"id": "new", "do": "x", "needs": ["sub.b"], "writes": []}]
+    run = play(
+        made,
+        {"bad": ["!x", "!y"], "sub.a": "!z"},
+        [None, {"action": "replace", "steps": new}],
+        last=["sub.b"],
+    )
+    assert run.standing == {"sub": "done", "sub.b": "done", "new": "done"}
+    assert run.end.outcome == "done"
+
+
+def test_a_replacement_keeps_what_a_running_foreach_goes_over() -> None:
+    made = steps(
+        {"id": "list", "run": "x", "writes": []},
+        {"id": "each", "do": "x", "foreach": "list.lines", "when": "list.failed", "writes": []},
+        {"id": "bad", "do": "x", "attempts": 1, "writes": [], "needs": ["go"]},
+        {"id": "go", "run": "x", "writes": []},
+    )
+    run = play(
+        made,
+        {"list": failing("a"), "bad": "!x"},
+        [None, {"action": "replace", "steps": [{"id": "new", "do": "x", "writes": []}]}],
+        last=["each.1"],
+    )
+    assert run.standing["each"] == "done"
 
 
 def test_copies_of_a_foreach_that_is_used_again_are_numbered_on() -> None:
@@ -794,6 +865,14 @@ def test_steps_that_were_skipped_for_a_failure_stay_so_when_a_run_goes_on() -> N
     second = Played(made, Written(), first.log)
     assert second.standing == {"a": "failed", "b": "skipped", "c": "done", "d": "done"}
     assert outline(second.log).count("skipped b") == 1
+
+
+def test_what_was_skipped_for_a_cancelled_step_goes_on_with_it() -> None:
+    made = steps({"id": "a", "run": "x"}, {"id": "b", "run": "x", "needs": ["a"]})
+    first = Played(made, Written({"a": [StepFinished(status="cancelled")]}))
+    assert first.standing == {"a": "cancelled", "b": "skipped"}
+    second = Played(made, Written(), first.log)
+    assert second.standing == {"a": "done", "b": "done"}
 
 
 def test_a_run_that_was_given_up_goes_on_with_what_was_cancelled_when_resumed() -> None:
@@ -891,6 +970,17 @@ def test_the_answer_has_the_ends_in_plan_order_and_a_line_for_each_step_not_done
         made, {"m": "M\n", "q": " Q", "a": "A", "z": "Z", "f": failing("", "\nx\n\nexit code 2\n")}
     )
     assert run.end.answer == "M\n\nQ\n\nf: failed: exit code 2"
+
+
+def test_what_a_left_out_step_would_have_followed_is_the_answer() -> None:
+    made = steps(
+        {"id": "suite", "run": "x", "allow_failure": True},
+        {"id": "fix", "do": "x", "when": "suite.failed"},
+    )
+    run = play(made, {"suite": "12 passed"})
+    assert run.end.answer == "12 passed\n\nfix: skipped: when suite.failed"
+    run = play(made, {"suite": "!x", "fix": "mended"})
+    assert run.end.answer.startswith("mended")
 
 
 def test_a_line_of_the_answer_is_a_line() -> None:
