@@ -492,8 +492,10 @@ class Chat:
             keep=self._keep,
         )
         refused = ConsentError.exit_code if self.app.tally.refused else 0
-        for ended in self._runs:
-            return structs.replace(ended, code=ended.code or refused)
+        if self._runs:  # mostly one; of several the first that went wrong counts
+            counts = next((ended for ended in self._runs if ended.code), self._runs[0])
+            answer = "\n\n".join(ended.answer for ended in self._runs if ended.answer)
+            return structs.replace(counts, answer=answer, code=counts.code or refused)
         return Ended(code=refused, answer=talk.reply.message.text)
 
     def skill(self, skill: skillfiles.Skill, words: str, said: str) -> Ended:

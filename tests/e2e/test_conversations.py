@@ -97,3 +97,16 @@ def test_a_run_is_part_of_the_conversation_that_started_it(ts: Ts) -> None:
         ts.asks(server)
         assert ts.here("-c", "-p", "what came out?").code == 0
     assert "from a" in json.dumps(server.requests[0].json["messages"])
+
+
+def test_a_reply_that_starts_two_runs_is_answered_by_both(ts: Ts) -> None:
+    for name, run in (("good", "echo fine"), ("bad", "exit 3")):
+        ts.write(
+            f".agent/skills/{name}.yaml",
+            f"name: {name}\ndescription: d\nsteps: [{{id: {name}, run: {run}}}]",
+        )
+    both = calling(call("run_skill", name="good"), call("run_skill", name="bad"))
+    words = ("-p", "do both", "-y", "--trust", "--output-format", "json")
+    ran = ts.here(*words, model=ts.script(both))
+    assert (ran.code, ran.json["status"]) == (1, "failed")
+    assert ran.json["result"] == "fine\n\nbad: failed: exit code 3"

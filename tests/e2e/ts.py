@@ -166,7 +166,7 @@ class Ts:
         return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def call(name: str, **input: Any) -> dict[str, Any]:
+def call(name: str, /, **input: Any) -> dict[str, Any]:
     """A scripted model's call."""
     return {"name": name, "input": input}
 
