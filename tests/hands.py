@@ -20,7 +20,7 @@ End: TypeAlias = StepFinished | str
 class Written:
     """`ends`: of a step, how its attempts end; what is not said ends done, without a text.
     `revisions`: what the model says to each failure; None: nothing that is valid. `life`: how many
-    jobs end before the pool is stopped."""
+    jobs end before the pool is stopped. `last`: steps whose jobs end when no others are left."""
 
     def __init__(
         self,
@@ -28,9 +28,11 @@ class Written:
         revisions: Sequence[Mapping[str, Any] | None] = (),
         size: int = 4,
         life: int = 10_000,
+        last: Sequence[str] = (),
     ) -> None:
         self._ends = {id: list(many) for id, many in ends.items()}
         self._revisions, self._size, self._life = list(revisions), size, life
+        self._last = last
         self._jobs: list[Job] = []
         self.begun: list[Job] = []
 
@@ -54,7 +56,8 @@ class Written:
 
     def next(self) -> Event:
         self._life -= 1
-        job = self._jobs.pop(0)
+        job = next((job for job in self._jobs if job.step.id not in self._last), self._jobs[0])
+        self._jobs.remove(job)
         if isinstance(job, Revise):
             said = self._revisions.pop(0)
             if said is None:

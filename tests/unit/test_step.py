@@ -1,6 +1,7 @@
 """One job: a command, an agent with its check, or a revision. Real shells, a scripted model."""
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from msgspec import structs
 
 from agent.engine.budget import Budget, within
 from agent.engine.guard import Gate
+from agent.engine.pool import ExecutorPool
+from agent.engine.run import drive
 from agent.engine.step import Worker
 from agent.errors import CutError, ModelError, ServiceError, SetupError, UsageError
 from agent.event import (
@@ -17,6 +20,7 @@ from agent.event import (
     Notice,
     PermissionAsked,
     PermissionDecided,
+    PlanCreated,
     PlanRevised,
     RevisionFailed,
     StepFinished,
@@ -24,10 +28,10 @@ from agent.event import (
 )
 from agent.message import Message, Reply, Request, Say, Usage
 from agent.plan import Permissions, Plan, Step, convert
-from agent.providers.script import Script
+from agent.providers.script import Line, Script, ScriptCall
 from agent.seams import Answer, Ask, Emit, Provider, Question
 from agent.settings import Mode, Rules
-from agent.state import Attempt, Job, Revise, Told
+from agent.state import Attempt, Job, Revise, State, Told
 from agent.stop import INTERRUPTED, Stop
 from agent.tool import Context, Tool
 from agent.tools.child.command import command
@@ -606,6 +610,45 @@ def test_a_link_is_judged_by_where_it_leads(tmp_path: Path) -> None:
         bench.do(Step(id="a", do="x"))
         assert bench.denied == [("write_file", "rule")], path
     assert not list((tmp_path / "secret").iterdir())
+
+
+# -- two at once ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("writes", [None, ("state.md",), ("*.md",)])
+def test_c080_two_steps_that_change_one_file_both_hold_each_time(
+    tmp_path: Path, writes: tuple[str, ...] | None
+) -> None:
+    file = tmp_path / "state.md"
+    made = Plan(steps=tuple(Step(id=id, do="x", writes=writes) for id in "ab"))
+    for _ in range(30):
+        file.write_text("a: -\nb: -\n", encoding="utf-8")
+        replies = [
+            Line(whom=id, calls=calls)
+            for id in "ab"
+            for calls in (
+                (ScriptCall(name="read_file", input={"path": "state.md"}),),
+                (
+                    ScriptCall(
+                        name="edit_file",
+                        input={
+                            "path": "state.md",
+                            "old_string": f"{id}: -",
+                            "new_string": f"{id}: done",
+                        },
+                    ),
+                ),
+                (ScriptCall(name="report", input={"status": "done", "summary": id}),),
+            )
+        ]
+        bench = Bench(tmp_path)
+        bench.model = Script(replies)
+        state = State.of([PlanCreated(plan=made, source="file")])
+        with ThreadPoolExecutor(2) as threads:
+            pool = ExecutorPool(threads, 2, bench.worker, bench.stop)
+            end = drive(state, pool, lambda event: event)
+        assert end.outcome == "done"
+        assert file.read_text(encoding="utf-8") == "a: done\nb: done\n"
 
 
 # -- revisions ------------------------------------------------------------------------------------
