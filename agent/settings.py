@@ -60,7 +60,6 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     add_dirs: tuple[str, ...] = ()
     base_urls: dict[str, str] = {}  # service → URL
     prices: dict[str, dict[str, float]] = {}  # model → USD per million tokens, by kind
-    theme: str = "default"
 
 
 class Given(Struct, frozen=True, kw_only=True):

@@ -8,12 +8,12 @@ from agent.settings import MODES, Rules, Settings, merged
 
 def test_later_layers_win_and_each_value_knows_its_layer() -> None:
     found = merged(
-        ("user", {"model": "a/b", "max_workers": 2, "theme": "dark"}),
+        ("user", {"model": "a/b", "max_workers": 2, "small_model": "s/t"}),
         ("project", {"max_workers": "3"}),
         ("flag", {"model": "c/d"}),
     )
-    assert found.settings == Settings(model="c/d", max_workers=3, theme="dark")
-    assert found.origins == {"model": "flag", "max_workers": "project", "theme": "user"}
+    assert found.settings == Settings(model="c/d", max_workers=3, small_model="s/t")
+    assert found.origins == {"model": "flag", "max_workers": "project", "small_model": "user"}
     assert merged().settings == Settings()
 
 
