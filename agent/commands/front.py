@@ -125,8 +125,12 @@ def told(error: AgentError, form: str, began: float) -> int:
     """Tell an error that ended the command before there was an answer."""
     if form in {"json", "stream-json"}:
         taken = int((monotonic() - began) * 1000)
-        with suppress(BrokenPipeError):  # whoever hears of it, it has gone wrong
+        try:
             print_json(result(code=error.exit_code, answer="", duration_ms=taken, error=error))
+        except BrokenPipeError:  # whoever hears of it, it has gone wrong
+            pass
+        except AgentError:  # nor can this
+            say_error(error)
     else:
         say_error(error)
     return error.exit_code
@@ -145,15 +149,29 @@ def say(text: str) -> None:
 
 
 def answer(text: str) -> None:
-    """A text on stdout."""
-    output(sys.stdout).answer(text)
+    """A text on stdout. Raises AgentError."""
+    out = output(sys.stdout)
+    out.answer(text)
+    if out.fault:
+        raise unwritten(out.fault)
 
 
 def print_json(value: Mapping[str, Any]) -> None:
+    """JSON in a line on stdout. Raises AgentError, BrokenPipeError where its reader has gone."""
     if sys.stdout is None:  # closed
         return
-    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise unwritten(error) from error
+
+
+def unwritten(error: OSError) -> AgentError:
+    """What is told when a full disk, say, takes no more of the output."""
+    return AgentError(f"the output can't be written: {error.strerror or error}")
 
 
 # -- the parts of a command ---------------------------------------------------------------------
@@ -210,7 +228,10 @@ def directory(typed: argparse.Namespace) -> Path:
     path = Path(typed.cwd or ".")
     if not path.is_dir():
         raise UsageError(f"-C {typed.cwd}: there is no such directory")
-    return path.resolve()
+    try:
+        return path.resolve()
+    except FileNotFoundError as error:
+        raise UsageError("this directory has been removed", hint="go to another one") from error
 
 
 class Screen:
@@ -250,10 +271,18 @@ class Screen:
             self._terminal.close()
 
     def finish(self, app: App, ended: Ended, session: str | None = None) -> int:
-        """Show how it has ended; the exit code."""
+        """Show how it has ended; the exit code, which is not 0 where the answer was lost."""
         self.close()
-        form = self.typed.output_format
-        if form == "text":
+        try:
+            return self._finish(app, ended, session)
+        except BrokenPipeError:  # it has ended as it has, whoever hears of it
+            return ended.code
+        except AgentError as error:
+            say_error(error)
+            return ended.code or error.exit_code
+
+    def _finish(self, app: App, ended: Ended, session: str | None) -> int:
+        if self.typed.output_format == "text":
             if ended.answer:
                 answer(ended.answer)
             if ended.error:
@@ -275,8 +304,7 @@ class Screen:
             denials=tally.denials,
             error=ended.error,
         )
-        with suppress(BrokenPipeError):  # it has ended as it has, whoever hears of it
-            print_json(told)
+        print_json(told)
         return ended.code
 
 
@@ -325,13 +353,15 @@ def opened(
 
 
 def hearing(sink: Sink, stop: Stop) -> Sink:
-    """The same sink; the work is stopped when the reader of its output has gone."""
+    """The same sink; the work is stopped when its output can't be written or has no reader."""
 
     def heard(event: Event) -> None:
         try:
             sink(event)
         except BrokenPipeError:
             stop.set(HUNG_UP, "nobody reads the output any more")
+        except OSError as error:
+            stop.set(HUNG_UP, str(unwritten(error)))
 
     return heard
 

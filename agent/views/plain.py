@@ -166,6 +166,7 @@ class Output:
         self._size = size
         self.environ = environ
         self.gone = stream is None
+        self.fault: OSError | None = None  # why nothing more can be written, but for no reader
         self.tty = stream is not None and not stream.closed and stream.isatty()
         dumb = environ.get("TERM", "dumb") in {"dumb", "unknown", ""}
         # Whether escape sequences may be used: colours, and lines that are drawn again.
@@ -183,8 +184,10 @@ class Output:
         try:
             self.stream.write(text)
             self.stream.flush()
-        except (OSError, ValueError):  # ValueError: the stream has been closed
+        except (OSError, ValueError) as error:  # ValueError: the stream has been closed
             self.gone = True
+            if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+                self.fault = error
 
     def line(self, text: str = "") -> None:
         self.write(text + "\n")

@@ -164,6 +164,38 @@ def test_work_that_nobody_hears_of_any_more_is_stopped_and_can_be_gone_on_with(t
         assert (shut.returncode, b"fault" in shut.stderr) == (0, False)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk always full")
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("run plan.yaml", 1),
+        ("run plan.yaml --output-format json", 1),
+        ("run plan.yaml --output-format stream-json", 129),
+    ],
+)
+def test_an_answer_that_a_full_disk_does_not_take_is_no_success(
+    ts: Ts, words: str, code: int
+) -> None:
+    ts.write("plan.yaml", "steps: [{id: a, run: 'seq 3'}]")
+    ran = subprocess.run(
+        ["sh", "-c", f"{' '.join(MAIN)} {words} > /dev/full"],
+        cwd=ts.cwd, env=ts.environment({}), check=False, capture_output=True, timeout=30,
+    )  # fmt: skip
+    assert ran.returncode == code
+    assert b"the output can't be written: No space left on device" in ran.stderr
+    assert b"Traceback" not in ran.stderr
+    assert b"fault of ts" not in ran.stderr
+
+
+def test_a_working_directory_that_has_been_removed_is_told(ts: Ts) -> None:
+    ran = subprocess.run(
+        ["sh", "-c", f"mkdir gone && cd gone && rmdir ../gone && {' '.join(MAIN)} runs"],
+        cwd=ts.cwd, env=ts.environment({}), check=False, capture_output=True, timeout=30,
+    )  # fmt: skip
+    assert ran.returncode == 2
+    assert b"this directory has been removed" in ran.stderr
+
+
 @pytest.mark.parametrize(
     "env", [{"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "cp1252"}]
 )
