@@ -72,8 +72,9 @@ _RISKY = {
     r"|--(?:info|new-volume)-script.*|--rsh-command.*",
 }
 _WRAPPER = re.compile(
-    r"(?:sudo|doas|env|command|builtin|exec|nohup|setsid|time|nice|ionice|stdbuf|xargs|eval"
-    r"|timeout\s+\S+|(?:\S*/)?(?:ba|da|z|k)?sh\s+-\w*c)\s+(?:-\S+\s+|\w+=\S*\s+)*"
+    r"(?:!|if|then|elif|else|while|until|do|(?:\S*/)?(?:sudo|doas|env|command|builtin|exec|nohup"
+    r"|setsid|time|nice|ionice|stdbuf|xargs|eval|timeout\s+\S+|(?:ba|da|z|k)?sh\s+-\w*c))\s+"
+    r"(?:-\S+\s+|\w+=\S*\s+)*"
 )
 # What steers this program, other programs or other sessions; asked about even in auto mode.
 _KEPT = re.compile(
@@ -242,7 +243,7 @@ def _touches(rule: str, name: str, subject: str) -> bool:
 def _bare(part: str) -> Iterator[str]:
     """A command as it stands, without quotes, without wrappers, by its program's plain name."""
     yield part
-    plain = re.sub(r"[\"'\\]", "", part)
+    plain = " ".join(re.sub(r"[\"'\\]", "", part).split())
     while plain:
         plain = re.sub(r"^(?:\w+=\S*\s+)+", "", plain)
         yield plain

@@ -197,6 +197,14 @@ def test_an_allowed_program_that_only_looks_is_allowed(command: str) -> None:
         "r''m x",
         "\\rm x",
         "git log\nrm x",
+        'for f in *; do rm "$f"; done',
+        "if true; then rm x; else rm y; fi",
+        "while rm x; do true; done",
+        "! rm x",
+        "rm\tx",
+        "/usr/bin/env rm x",
+        "then sudo -n rm x",
+        "command\\\n rm x",
     ],
 )
 @pytest.mark.parametrize("mode", ["default", "auto", "accept-edits"])
