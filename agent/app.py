@@ -472,16 +472,16 @@ class Chat:
         Raises AgentError; what was said until then is part of the conversation.
         """
         self._runs.clear()
-        self._keep(Message(role="user", text=text, images=images))
-        tools = self._tools()
         emit = self.app.shown
+        provider = watch.said(self.app.models("main", self.app.stop, emit), emit)
+        self._keep(Message(role="user", text=text, images=images))  # once there is a model for it
+        tools = self._tools()
         request = Request(
             system=self._system,
             messages=self.messages,
             tools=tuple(tool.spec for tool in tools.values()),
             must="submit_plan" if self.app.settings.plan == "always" else "",
         )
-        provider = watch.said(self.app.models("main", self.app.stop, emit), emit)
         talk = converse(
             request,
             provider,

@@ -17,7 +17,8 @@
 Whatever else is raised is a bug of ours: the outermost wall makes a FaultError of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from typing import ClassVar
 
 
@@ -109,3 +110,11 @@ class FaultError(AgentError):
 
 class ToolError(Exception):
     """A tool's "no", in words that help the model do better."""
+
+
+def near(name: str, names: Collection[str]) -> str:
+    """`; did you mean 'X'?` for the nearest of `names`, or nothing."""
+    if len(names) > 500:  # a comparison takes 10 µs and more
+        names = [other for other in names if abs(len(other) - len(name)) <= 1][:500]
+    found = get_close_matches(name, names, n=1)
+    return f"; did you mean {found[0]!r}?" if found else ""

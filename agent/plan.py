@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from pathlib import PurePosixPath
@@ -17,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from agent import rule
-from agent.errors import PlanError, UsageError
+from agent.errors import PlanError, UsageError, near
 from agent.when import WhenError, named, rewritten
 
 ID = re.compile(r"[A-Za-z0-9_.-]+")
@@ -333,14 +332,6 @@ def _order_faults(step: Step, known: _Known) -> Iterator[str]:
 
 def _home(key: str) -> str:
     return "shared workspace" if key == "outputs" else "working directory"
-
-
-def near(name: str, names: Collection[str]) -> str:
-    """`; did you mean 'X'?` for the nearest of `names`, or nothing."""
-    if len(names) > 500:  # a comparison takes 10 µs and more
-        names = [other for other in names if abs(len(other) - len(name)) <= 1][:500]
-    found = get_close_matches(name, names, n=1)
-    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def _cycles(steps: Mapping[str, Step]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from agent.errors import UsageError
+from agent.errors import UsageError, near
 from agent.settings import Mode, Rules
 
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
@@ -45,6 +45,8 @@ NOTES = (
     "ask_user",
 )
 WEB = ("web_fetch", "web_search")
+READS = ("read_file", "list_files", "grep_files", "get_outline", "find_symbol", "bash_output")
+TOOLS = {*EDITS, *NOTES, *WEB, *READS, "bash", "ask_oracle"}
 
 MOST_COMMAND, MOST_PARTS = 10_000, 50  # characters; longer commands are always asked about
 
@@ -157,8 +159,12 @@ def listed(text: str) -> tuple[str, ...]:
             hint="write tool or tool(pattern): bash(npm test)",
         )
     rules = tuple(re.findall(_RULE, text))
-    for rule in rules:
-        read(rule)
+    for tool, _ in map(read, rules):
+        if tool not in TOOLS and not tool.startswith("mcp__") and "*" not in tool:
+            raise UsageError(
+                f"a rule names the tool {tool!r}, which there is not{near(tool, TOOLS)}",
+                hint="write tool or tool(pattern): bash(npm test)",
+            )
     return rules
 
 

@@ -10,9 +10,8 @@ from types import FrameType
 
 from agent.app import App, Chat, Ended, People
 from agent.commands.front import directory, load, output, say_error, session_of
-from agent.errors import AgentError, UsageError
+from agent.errors import AgentError, UsageError, near
 from agent.event import Text
-from agent.plan import near
 from agent.settings import Mode
 from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop
 from agent.store import sessions, settingsfile

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any, TextIO
 
 import msgspec
+from msgspec import structs
 
 from agent.app import NOBODY, App, Ended, People
 from agent.errors import AgentError, ConsentError, FaultError, UsageError
@@ -282,13 +283,13 @@ class Screen:
             return ended.code or error.exit_code
 
     def _finish(self, app: App, ended: Ended, session: str | None) -> int:
+        if ended.code == ConsentError.exit_code and ended.error is None:
+            ended = structs.replace(ended, error=refusal(app))
         if self.typed.output_format == "text":
             if ended.answer:
                 answer(ended.answer)
             if ended.error:
                 say_error(ended.error)
-            if ended.code == ConsentError.exit_code:
-                say_error(refusal(app))
             return ended.code
         tally = app.tally
         told = result(

@@ -11,8 +11,8 @@ import msgspec
 
 from agent.app import App
 from agent.commands.front import answer, directory, load, opened, output, print_json, say
-from agent.errors import PlanError, UsageError
-from agent.plan import NAME, Plan, near
+from agent.errors import PlanError, UsageError, near
+from agent.plan import NAME, Plan
 from agent.state import State
 from agent.store import log, planfile, sessions, skills, workspace
 from agent.views import graph

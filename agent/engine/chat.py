@@ -6,10 +6,9 @@ from time import monotonic
 from msgspec import Struct, json, structs
 
 from agent.engine.guard import cut
-from agent.errors import BudgetError, ModelError, ToolError
+from agent.errors import BudgetError, ModelError, ToolError, near
 from agent.event import Text, ToolFinished, ToolStarted
 from agent.message import Call, Message, Reply, Request, Result
-from agent.plan import near
 from agent.seams import Emit, Provider
 from agent.tool import Context, Outcome, Tool
 

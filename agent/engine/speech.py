@@ -8,10 +8,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from agent.engine import prompt
 from agent.engine.chat import silent
-from agent.errors import ModelError, PlanError, ToolError, UsageError
+from agent.errors import ModelError, PlanError, ToolError, UsageError, near
 from agent.event import Action
 from agent.message import Message, Request
-from agent.plan import Plan, Step, convert, faults, near
+from agent.plan import Plan, Step, convert, faults
 from agent.seams import Emit, Models
 from agent.stop import Stop
 from agent.tool import Context, Function, Outcome, Tool, plain, tool

@@ -128,9 +128,10 @@ class Worker(Struct, frozen=True, kw_only=True):
             if not self.context.stop.is_set:
                 return RevisionFailed(step=job.step.id, because=done.summary)
             return Notice(step=job.step.id, text=f"the revision was interrupted: {done.summary}")
-        if spent.refused and done.status == "done":
+        if spent.refused and done.status in {"done", "failed"}:
             why = "a permission was needed and nobody could be asked"
-            done = structs.replace(done, status="failed", error=f"{why}\n{done.summary}".strip())
+            said = done.error or done.summary
+            done = structs.replace(done, status="failed", error=f"{why}\n{said}".strip())
         return structs.replace(
             done, seconds=round(monotonic() - began, 3), usage=spent.usage, step=job.step.id
         )

@@ -15,8 +15,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from agent.errors import PlanError, UsageError
-from agent.plan import NAME, Plan, Step, near, split, with_arguments
+from agent.errors import PlanError, UsageError, near
+from agent.plan import NAME, Plan, Step, split, with_arguments
 from agent.store import planfile, yamlfile
 from agent.store.disk import contents
 from agent.store.yamlfile import Pairs, Scalar

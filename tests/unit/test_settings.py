@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from agent.errors import UsageError
+from agent.rule import listed
 from agent.settings import MODES, Rules, Settings, merged
 
 
@@ -69,3 +70,11 @@ def test_the_modes_are_known_by_the_names_that_fingers_know() -> None:
     assert MODES["acceptEdits"] == "accept-edits"
     assert MODES["bypassPermissions"] == "auto"
     assert {"default", "accept-edits", "plan", "auto"} == set(MODES.values())
+
+
+@pytest.mark.parametrize(("text", "nearest"), [("bsh(rm *)", "bash"), ("bash npm", "")])
+def test_a_flag_s_rule_for_a_tool_that_there_is_not_is_refused(text: str, nearest: str) -> None:
+    with pytest.raises(UsageError, match="which there is not") as caught:
+        listed(text)
+    assert nearest in str(caught.value)
+    assert listed("mcp__files__read, *") == ("mcp__files__read", "*")
