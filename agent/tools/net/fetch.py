@@ -255,6 +255,7 @@ class Exchange:
         left = self._most
         for piece in pieces:
             if self._left or self._watch.is_set:
+                self.cut = f"{self._web.seconds:g} seconds were up"
                 return
             if len(piece) > left:
                 self.pieces.append(piece[:left])
