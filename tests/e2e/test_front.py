@@ -1,7 +1,13 @@
 """The command line itself: what is taken, what is refused, and how that is told."""
 
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
+from agent.commands.front import front
 from agent.version import __version__
 from tests.e2e.ts import Ts
 
@@ -116,3 +122,54 @@ def test_a_plan_file_named_without_its_end_is_hinted_at(ts: Ts) -> None:
 def test_config_shows_the_settings_that_are_named(ts: Ts) -> None:
     ran = ts.here("config", "max_workers")
     assert ran.out.split() == ["max_workers", "4", "default"]
+
+
+def test_a_fault_of_ours_is_one_line_and_a_file_that_only_the_user_reads(
+    ts: Ts, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def parse(words: Sequence[str]) -> argparse.Namespace:
+        raise ZeroDivisionError(f"by {words}")
+
+    assert front(["-p", "hi"], parse) == 70
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n")) == ("", 2)
+    assert err.startswith("ts: a fault of ts itself: ZeroDivisionError")
+    details = Path(err.rpartition("details: ")[2].strip())
+    assert "ZeroDivisionError: by ['-p', 'hi']" in details.read_text(encoding="utf-8")
+    assert details.stat().st_mode & 0o777 == 0o600
+    details.unlink()
+    assert front(["--output-format", "json"], parse) == 70
+    told = json.loads(capfd.readouterr().out)
+    assert (told["is_error"], told["error"]["code"]) == (True, "fault")
+    Path(told["error"]["hint"].rpartition("details: ")[2]).unlink()
+
+
+def test_what_has_run_is_listed_and_told_in_words_and_in_json(ts: Ts) -> None:
+    ts.write("plan.yaml", PLAN)
+    assert "no runs" in ts.here("runs").out
+    id = ts.here("run", "plan.yaml", "--output-format", "json").json["run_id"]
+    ts.write("plan.yaml", "goal: fail\nsteps: [{id: two, run: exit 1}]")
+    assert ts.here("run", "plan.yaml").code == 1
+    newest, oldest = map(json.loads, ts.here("runs", "--json").out.splitlines())
+    assert (newest["goal"], newest["status"]) == ("fail", "failed")
+    assert (oldest["run"], oldest["steps"]) == (id, {"one": "done"})
+    assert id in ts.here("runs").out
+    story = ts.here("show", id)
+    assert (story.code, "hello" in story.out) == (0, True)
+    assert "fail" in ts.here("show").out
+    assert "one" in ts.here("show", id, "--mermaid").out
+    assert ts.here("show", id[:20], "--json").json["run"] == id
+
+
+def test_settings_are_told_with_where_they_came_from_and_keys_without_their_value(ts: Ts) -> None:
+    ts.write(".env", "ANTHROPIC_BASE_URL=http://127.0.0.1:9\nMISTRAL_API_KEY=sk-from-file\n")
+    ts.env["ANTHROPIC_API_KEY"] = "sk-canary"
+    ran = ts.here("config", "--json", "--max-workers", "7", "--model", "compat/x")
+    told = ran.json
+    assert told["max_workers"] == {"value": 7, "origin": "flags"}
+    assert told["permission_mode"] == {"value": "default", "origin": "default"}
+    assert told["ANTHROPIC_API_KEY"] == {"value": "set", "origin": "environment"}
+    assert "ANTHROPIC_BASE_URL" not in told
+    text = ts.here("config")
+    assert "ANTHROPIC_BASE_URL" in text.err
+    assert not any(secret in ran.out + text.out for secret in ("sk-canary", "sk-from-file"))

@@ -191,3 +191,20 @@ def test_a_service_that_refuses_or_fails_has_its_own_exit_code(
             told = ts.here("-p", "hi", "--output-format", "json")
             assert (told.code, told.json["error"]["code"]) == (code, name)
             assert told.json["result"] == ""
+
+
+def test_what_a_run_costs_is_told_and_a_sum_that_is_spent_ends_it_with_4(ts: Ts) -> None:
+    prices = "prices: {anthropic/fake-model: {input: 1000, output: 10000, cache_read: 100}}"
+    settings = str(ts.write("own.yaml", prices))
+    with AnthropicServer([plan(DIAMOND), Answer(text="ok", usage=(100, 10, 1000, 0))]) as server:
+        ts.asks(server)
+        words = ("-p", "go", "--settings", settings, "--output-format", "json")
+        ran = ts.here(*words)
+        assert ran.json["total_cost_usd"] == pytest.approx(0.1 + 0.2 + 4 * 0.3)
+    with AnthropicServer([plan(DIAMOND), Answer(text="ok", usage=(100, 10, 1000, 0))]) as server:
+        ts.asks(server)
+        ran = ts.here(*words, "--max-budget-usd", "0.5")
+        assert (ran.code, ran.json["status"]) == (4, "over-budget")
+        assert ran.json["subtype"] == "error_max_budget_usd"
+        assert ran.json["total_cost_usd"] <= 1.0
+        assert "$" in ran.json["error"]["message"]
