@@ -157,6 +157,10 @@ def test_what_has_begun_waits_for_nothing_and_is_waited_for() -> None:
     old = step("old", reads=("x",), writes=("y",))
     assert tied(new, old) == {"old": {"new"}}
     assert tied(new, old, begun={"old"}) == {"new": {"old"}}
+    same = [step(id, writes=("x",)) for id in ("a", "b", "c")]
+    assert tied(*same, begun={"a", "b"}) == {"c": {"a", "b"}}, "none of them waits for the other"
+    free = [step(id) for id in ("a", "b", "c", "d")]
+    assert tied(*free, begun={"a", "b"}) == {"c": {"a", "b"}, "d": {"c"}}
 
 
 def test_a_step_may_be_free_besides_what_it_says() -> None:

@@ -516,6 +516,24 @@ def test_a_copy_of_a_skill_has_copies_of_its_parts() -> None:
     assert (given["path"], given["1"], given["ARGUMENTS"]) == ("src dir", "src dir", "src dir")
 
 
+def test_the_item_of_a_foreach_inside_a_copy_is_its_own() -> None:
+    inner = of(
+        {"id": "l", "run": "ls", "writes": ["$1.log"]},
+        {"id": "e", "do": "$item of $1", "foreach": "l.lines", "writes": ["$item"]},
+        name="inner",
+    )
+    made = expanded(
+        of({"id": "l", "run": "ls"}, {"id": "g", "skill": "inner $item"}), lambda _: inner
+    )
+    group, *pattern = made.steps[1:]
+    found = {step.id: step for step in copies(group, pattern, ["out"])}
+    assert found["g.1.l"].writes == ("out.log",)
+    assert found["g.1.e"].writes == ("$item",), "it is filled in when this one is copied"
+    (copy,) = copies(found["g.1.e"], (), ["in"])
+    assert copy.writes == ("in",)
+    assert (copy.given["item"], copy.given["1"]) == ("in", "out")
+
+
 @pytest.mark.parametrize(
     ("text", "lines"),
     [

@@ -71,7 +71,9 @@ def test_a_stopped_pool_has_no_room_and_is_waited_for(threads: ThreadPoolExecuto
         return event
 
     state = State.of([PlanCreated(plan=plan(a="", b="a"), source="file")])
-    end = drive(state, ExecutorPool(threads, 4, work, stop), record)
+    pool = ExecutorPool(threads, 4, work, stop)
+    end = drive(state, pool, record)
+    assert (pool.stopped, pool.room, len(pool)) == (True, 0, 0)
     assert {step.id: end.standing(step.id) for step in end.top} == {
         "a": "cancelled",
         "b": "waiting",
