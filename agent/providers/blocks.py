@@ -18,7 +18,9 @@ STOPS: dict[Any, Stop] = {
     "stop_sequence": "end",
     "tool_use": "calls",
     "refusal": "refused",
-}  # anything else, max_tokens above all, is a reply that was cut
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+}  # a word that we don't know ends a text; calls that it ends are not run
 
 
 class Block:
@@ -169,7 +171,8 @@ class Assembly:
 
     def _judged(self, called: bool) -> Stop:
         """How the reply ended; a call counts only in one that ended well."""
-        stop = STOPS.get(self.stop, "length") if self.ended else "length"
+        unknown: Stop = "length" if called or not self.stop else "end"
+        stop = STOPS.get(self.stop, unknown) if self.ended else "length"
         if called and self.stop == "end_turn" and self.ended:
             return "calls"  # gateways end a message like that
         if called != (stop == "calls") and stop != "refused" and (called or stop == "calls"):

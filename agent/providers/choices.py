@@ -26,7 +26,11 @@ STOPS: dict[Any, Stop] = {
     "content_filter": "refused",
     "safety": "refused",
     "refusal": "refused",
-}  # anything else, `length` above all, is a reply that was cut
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "error": "length",
+}  # a word that we don't know ends a text; calls that it ends are not run
 
 
 class Growing:
@@ -163,7 +167,8 @@ class Assembly:
 
     def _judged(self, called: bool) -> Stop:
         """How the reply ended; a call counts only in one that ended well."""
-        stop = "refused" if self._refused else STOPS.get(lower(self._stop), "length")
+        unknown: Stop = "length" if called or not self._stop else "end"
+        stop = "refused" if self._refused else STOPS.get(lower(self._stop), unknown)
         if called and stop == "end":
             return "calls"
         if self._stop is None and called and self.marked and self._usage.total:

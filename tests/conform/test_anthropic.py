@@ -73,7 +73,7 @@ def test_a_reply_that_pauses_for_ever_is_cut() -> None:
         ("stop_sequence", "end"),
         ("max_tokens", "length"),
         ("model_context_window_exceeded", "length"),
-        ("something_new", "length"),
+        ("something_new", "end"),
         ("refusal", "refused"),
     ],
 )

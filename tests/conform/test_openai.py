@@ -121,7 +121,7 @@ def test_thinking_is_read_under_each_of_its_names() -> None:
         ("STOP", "end"),
         ("length", "length"),
         ("content_filter", "refused"),
-        ("something_new", "length"),
+        ("something_new", "end"),
         ("tool_calls", "length"),
         (None, "length"),
     ],
