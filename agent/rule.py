@@ -36,7 +36,6 @@ ALIASES = {
 
 EDITS = ("edit_file", "multi_edit", "write_file", "create_directory")
 NOTES = (
-    "save_memory",
     "todo_write",
     "report",
     "submit_plan",
@@ -46,7 +45,7 @@ NOTES = (
 )
 WEB = ("web_fetch", "web_search")
 READS = ("read_file", "list_files", "grep_files", "get_outline", "find_symbol", "bash_output")
-TOOLS = {*EDITS, *NOTES, *WEB, *READS, "bash", "ask_oracle"}
+TOOLS = {*EDITS, *NOTES, *WEB, *READS, "bash", "ask_oracle", "save_memory"}
 
 MOST_COMMAND, MOST_PARTS = 10_000, 50  # characters; longer commands are always asked about
 

@@ -16,6 +16,13 @@ WORDS = {
     TERMINATED: "terminated",
 }
 
+STRONGER = (70, TERMINATED, HUNG_UP, INTERRUPTED, TIME, 4, 3, 75)  # the contract, 2
+
+
+def strength(why: int) -> int:
+    """How much an exit code counts beside others."""
+    return -STRONGER.index(why) if why in STRONGER else -len(STRONGER)
+
 
 class Stop:
     """Set once, for good. A child is set with its parent, or by itself, or when its time is up.
@@ -48,14 +55,15 @@ class Stop:
         return child
 
     def set(self, why: int = INTERRUPTED, words: str = "") -> None:
-        """Stop. `why` is the exit code that says so; the first one counts."""
+        """Stop. `why` is the exit code that says so; of several the stronger counts (STRONGER)."""
         with self._flag:
-            if self._why:
+            first = not self._why
+            if not first and strength(why) <= strength(self._why):
                 return
             self._why, self.words = why, words or WORDS.get(why, "stopped")
             self._flag.notify_all()
             children, calls = list(self._children), list(self._calls)
-        for call in calls:
+        for call in calls if first else ():
             call()
         for child in children:
             child.set(why, words)

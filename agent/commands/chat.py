@@ -44,7 +44,7 @@ class Repl:
     """A chat at a terminal."""
 
     def __init__(self, typed: argparse.Namespace) -> None:
-        cwd = directory(typed)
+        cwd = directory()
         loaded = load(typed, cwd)
         self.out = output(sys.stdout)
         level: Level = "verbose" if typed.verbose else "normal"
@@ -70,6 +70,7 @@ class Repl:
             toolbar=self.status,
             cycle=self.cycle,
         )
+        self.loading: Thread | None = None
         self.editor.shown = self.warm
         self.lacking = ""  # why no model can be asked
         self.reading = False  # whether the user is at the prompt
@@ -120,7 +121,8 @@ class Repl:
                 self.lacking = str(error)
             self.editor.redraw()
 
-        Thread(target=load, daemon=True).start()
+        self.loading = Thread(target=load, daemon=True)
+        self.loading.start()
 
     def status(self) -> str:
         tally = self.app.tally
@@ -172,6 +174,8 @@ class Repl:
     def work(self, do: Callable[[], Ended]) -> None:
         """Do something that Ctrl-C ends, and show it."""
         self.app.stop = self.asks.stop = self.stop.child(self.app.settings.timeout)
+        while self.loading and self.loading.is_alive() and not self.app.stop.is_set:
+            self.loading.join(0.05)  # what it reads is read once
         with self.terminal.turn():
             ended = do()
         if ended.state is not None and ended.answer:

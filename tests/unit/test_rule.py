@@ -234,9 +234,9 @@ def test_a_long_hostile_command_is_judged_soon() -> None:
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        ("default", ["allow", "ask", "ask", "ask", "allow"]),
-        ("accept-edits", ["allow", "allow", "ask", "ask", "allow"]),
-        ("plan", ["allow", "deny", "deny", "deny", "allow"]),
+        ("default", ["allow", "ask", "ask", "ask", "ask"]),
+        ("accept-edits", ["allow", "allow", "ask", "ask", "ask"]),
+        ("plan", ["allow", "deny", "deny", "deny", "deny"]),
         ("auto", ["allow", "allow", "allow", "allow", "allow"]),
     ],
 )

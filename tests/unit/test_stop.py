@@ -127,3 +127,17 @@ def test_a_flag_is_set_with_those_above_it_though_nobody_else_holds_one_between(
     gc.collect()
     run.set(TERMINATED)
     assert job.why == TERMINATED
+
+
+def test_of_several_reasons_the_stronger_counts() -> None:
+    run = Stop()
+    step = run.child()
+    step.set(4, "the budget is spent")
+    assert (step.why, step.words) == (4, "the budget is spent")
+    run.set(INTERRUPTED)
+    assert (run.why, step.why, step.words) == (INTERRUPTED, INTERRUPTED, "interrupted")
+    run.set(75, "the service failed")
+    run.set(TIME)
+    assert (run.why, step.why) == (INTERRUPTED, INTERRUPTED)
+    run.set(TERMINATED)
+    assert step.why == TERMINATED
