@@ -144,12 +144,9 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     typed, unknown = parser.parse_known_intermixed_args(words[:cut])
     if unknown:
         _no_flag(unknown[0].partition("=")[0])
-    typed.words += words[cut + 1 :]
-    first = typed.words[0] if typed.words and cut else ""
-    if first in COMMANDS or first in LATER:
-        typed.command, typed.words = first, typed.words[1:]
-    else:
-        typed.command = ""
+    first = typed.words[0] if typed.words else ""
+    typed.command = first if first in COMMANDS or first in LATER else ""
+    typed.words = typed.words[bool(typed.command) :] + words[cut + 1 :]
     _later(typed)
     _out_of_place(typed)
     return typed

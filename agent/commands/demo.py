@@ -118,7 +118,7 @@ def as_meant(typed: argparse.Namespace) -> argparse.Namespace:
 
 def copied(typed: argparse.Namespace) -> Path:
     """A fresh folder with the sample in it, below -C where that is given. Raises AgentError."""
-    parent = directory(typed) if typed.cwd else Path(gettempdir()).resolve()
+    parent = directory() if typed.cwd else Path(gettempdir()).resolve()
     try:
         folder = Path(mkdtemp(prefix="ts-demo-", dir=parent))
         put(files(SAMPLE), folder)

@@ -45,6 +45,7 @@ PLACES = {
     "config": "look.config",
     "demo": "demo.demo",
 }  # where each command stands; only that module is loaded
+PATIENCE = 0.8  # seconds from a second Ctrl-C on: commands that don't listen are ended within 0.5
 CHAT = "chat.chat"  # and with no command at a terminal; the line editor is for chats alone
 
 
@@ -81,6 +82,7 @@ def done(words: Sequence[str], parse: Parse) -> int:
     form = _form(words)
     try:
         typed = parse(words)
+        enter(typed)
         place, _, name = place_of(typed).partition(".")
         command: Callable[[argparse.Namespace], int]
         command = getattr(import_module(f"agent.commands.{place}"), name)
@@ -180,11 +182,15 @@ def unwritten(error: OSError) -> AgentError:
 
 @contextmanager
 def signals(stop: Stop) -> Iterator[None]:
-    """The first signal sets the flag, so that all ends well; a second one ends the process."""
+    """The first signal sets the flag, so that all ends well; a second one gives that PATIENCE."""
+    asked = False
 
     def end(number: int, frame: FrameType | None) -> None:
-        if stop.is_set:
-            os._exit(codes[number])
+        nonlocal asked
+        if asked:
+            signal.signal(signal.SIGALRM, lambda *_: os._exit(codes[number]))
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+        asked = True
         stop.set(codes[number])
 
     codes: dict[int, int] = {
@@ -196,6 +202,8 @@ def signals(stop: Stop) -> Iterator[None]:
     try:
         yield
     finally:
+        if asked:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -213,7 +221,7 @@ def flags(typed: argparse.Namespace) -> dict[str, Any]:
         "permission_mode": MODES[typed.permission_mode] if typed.permission_mode else None,
         "plan": "always" if typed.plan else "never" if typed.no_plan else None,
         "skills": False if typed.no_skills else None,
-        "add_dirs": tuple(str(Path(each).absolute()) for each in typed.add_dir) or None,
+        "add_dirs": tuple(map(added, typed.add_dir)) or None,
     }
     rules = {
         "allow": [rule for text in typed.allowed_tools for rule in listed(text)],
@@ -224,13 +232,28 @@ def flags(typed: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def directory(typed: argparse.Namespace) -> Path:
+def enter(typed: argparse.Namespace) -> None:
+    """Go where -C says, as `git -C` does: every path on the line is read from there."""
+    if typed.cwd:
+        if not Path(typed.cwd).is_dir():
+            raise UsageError(f"-C {typed.cwd}: there is no such directory")
+        try:
+            os.chdir(typed.cwd)
+        except OSError as error:
+            raise UsageError(f"-C {typed.cwd}: {error.strerror}") from error
+
+
+def added(directory: str) -> str:
+    """A directory of --add-dir, absolute. Raises UsageError."""
+    if not Path(directory).is_dir():
+        raise UsageError(f"--add-dir {directory}: there is no such directory")
+    return str(Path(directory).absolute())
+
+
+def directory() -> Path:
     """Where to work, resolved. Raises UsageError."""
-    path = Path(typed.cwd or ".")
-    if not path.is_dir():
-        raise UsageError(f"-C {typed.cwd}: there is no such directory")
     try:
-        return path.resolve()
+        return Path.cwd().resolve()
     except FileNotFoundError as error:
         raise UsageError("this directory has been removed", hint="go to another one") from error
 
@@ -339,7 +362,7 @@ def opened(
     people: Callable[[Stop], People] = lambda stop: NOBODY,
 ) -> Iterator[App]:
     """The App of a command other than the chat, with its settings read and signals caught."""
-    cwd = cwd or directory(typed)
+    cwd = cwd or directory()
     loaded = load(typed, cwd)
     stop = Stop(seconds=loaded.layered.settings.timeout)
     heard = [hearing(sink, stop) for sink in sinks]

@@ -26,7 +26,7 @@ def runs(typed: argparse.Namespace) -> int:
     """`ts runs`"""
     listed_runs = [
         view.Listed(run=place.id, state=State.of(log.recorded(place.log).events))
-        for place in workspace.runs(directory(typed))
+        for place in workspace.runs(directory())
     ]
     if typed.json or typed.output_format != "text":
         for one in listed_runs:
@@ -50,7 +50,7 @@ def ending(state: State) -> dict[str, Any]:
 
 def show(typed: argparse.Namespace) -> int:
     """`ts show [RUN]`"""
-    place = workspace.find(directory(typed), typed.words[0] if typed.words else "")
+    place = workspace.find(directory(), typed.words[0] if typed.words else "")
     record = log.recorded(place.log)
     if record.notice:
         say(f"ts: {record.notice}")
@@ -155,7 +155,7 @@ def new_skill(app: App, words: Sequence[str]) -> int:
 
 def session_list(typed: argparse.Namespace) -> int:
     """`ts sessions`"""
-    found = sessions.listed(directory(typed))
+    found = sessions.listed(directory())
     out = output(sys.stdout)
     for one in found:
         if typed.json or typed.output_format != "text":
@@ -171,7 +171,7 @@ def config(typed: argparse.Namespace) -> int:
 
     Raises UsageError for what is no setting: nothing is set here.
     """
-    cwd = directory(typed)
+    cwd = directory()
     loaded = load(typed, cwd)
     settings = msgspec.to_builtins(loaded.layered.settings)
     origins = loaded.layered.origins

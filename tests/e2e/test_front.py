@@ -56,6 +56,7 @@ def test_version_and_help_go_to_stdout(ts: Ts) -> None:
         (["config", "modle"], "did you mean 'model'?"),
         (["-p", "hi", "--allowed-tools", "bash("], "bash("),
         (["-p", "hi", "--settings", "none.yaml"], "none.yaml"),
+        (["-p", "hi", "--add-dir", "nowhere"], "nowhere"),
         (["-p", "hi", "--json-schema", "{"], "--json-schema"),
         (["-p", "hi", "--plan", "--no-plan"], "--no-plan"),
         (["-p", "hi", "--fork-session"], "--fork-session"),
@@ -95,14 +96,19 @@ def test_flags_stand_before_or_after_the_command(ts: Ts) -> None:
     assert "one" in first.out
     assert ts.here("--dry-run", "--max-workers", "2", "run", "plan.yaml").out == first.out
     assert ts.here("run", "--dry-run", "plan.yaml", "--max-workers=2").out == first.out
-    assert ts.here("-C", str(ts.cwd), "run", "plan.yaml", "--dry-run", cwd=ts.home).code == 2
-    path = str(ts.cwd / "plan.yaml")
-    assert ts.here("-C", str(ts.cwd), "run", path, "--dry-run", cwd=ts.home).out == first.out
+    there = ("-C", "../project", "--max-workers", "2")
+    assert ts.here(*there, "run", "plan.yaml", "--dry-run", cwd=ts.home).out == first.out
+    assert ts.here("run", "./plan.yaml", "--dry-run", *there, cwd=ts.home).out == first.out
     assert not (ts.cwd / ".agent").exists()
 
 
 def test_r12_a_prompt_is_never_taken_for_a_flag(ts: Ts) -> None:
-    for words in (["-p", "--", "--yolo --sandbox=off"], ["-p", "-q", "--", "--x"]):
+    for words in (
+        ["-p", "--", "--yolo --sandbox=off"],
+        ["-p", "-q", "--", "--x"],
+        ["--", "runs"],
+        ["-p", "--", "runs"],
+    ):
         ts.model = ts.script("as you say")
         ran = ts.here(*words)
         assert (ran.code, ran.out) == (0, "as you say\n")

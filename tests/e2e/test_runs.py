@@ -68,8 +68,7 @@ steps:
     assert told["spared"][0] == "skipped"
     text = ts.here("run", "plan.yaml")
     assert text.code == 1
-    assert text.out.startswith("saved from half\n")
-    assert "bad" in text.out
+    assert text.out.startswith("out\n\nsaved from half\n\nbad: failed: exit code 3\n")
     ts.write("plan.yaml", "steps: [{id: a, run: exit 1}]")
     assert ts.here("run", "plan.yaml", "--output-format=json").json["status"] == "failed"
     ts.write("plan.yaml", "steps: [{id: a, run: exit 1, allow_failure: true}, {id: b, run: ':'}]")
@@ -211,6 +210,19 @@ def test_a_signal_ends_all_that_runs_and_the_run_can_be_gone_on_with(
         assert [event["attempt"] for event in resumed.events if event["type"] == "run.resumed"]
         begun = [event["step"] for event in ts.log() if event["type"] == "step.started"]
         assert begun == ["first", "slow", "slow"]
+
+
+def test_a_second_signal_ends_it_soon_and_leaves_no_command_behind(ts: Ts) -> None:
+    deaf = "trap '' INT TERM HUP; echo > began; for i in {1..60}; do sleep 1; done"
+    ts.write("plan.yaml", f'steps: [{{id: a, run: "{deaf}"}}]')
+    with ts.started("run", "plan.yaml", "--output-format", "json") as process:
+        assert ts.there("began")
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        assert process.returncode in {130, 143}
+        assert ts.running() == {}
+    assert ts.log()[-1]["status"] == "interrupted"
 
 
 def test_two_ts_on_one_run_are_one_too_many(ts: Ts) -> None:
