@@ -138,6 +138,8 @@ def test_a_step_that_says_nothing_delays_only_writers() -> None:
         "reader": {"w1"},
     }
     assert tied(step("f1"), step("f2"), quiet) == {"f2": {"f1"}}
+    again = step("w3", writes=("x",))
+    assert tied(before, free, again) == {"free": {"w1"}, "w3": {"free"}}, "and not of w1 again"
 
 
 def test_a_step_that_says_it_writes_anything_is_waited_for_by_readers() -> None:

@@ -87,6 +87,7 @@ def test_c094_a_chain_whose_every_part_is_allowed_is_allowed(command: str) -> No
     [
         "git log \\\ntouch x",
         "git log |& touch x",
+        "git log & git log",
         "git log >| x",
         "git log 2>&1",
         "git log $x",

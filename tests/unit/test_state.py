@@ -888,6 +888,27 @@ def test_a_run_that_was_given_up_goes_on_with_what_was_cancelled_when_resumed() 
     assert not second.pool.attempt("b", 1).cut_off, "it had never begun"
 
 
+def test_a_group_that_was_given_up_goes_on_with_the_parts_that_were_cancelled() -> None:
+    made = Plan(
+        steps=(
+            Step(id="sub", skill="s"),
+            Step(id="sub.a", do="x", attempts=1, part_of="sub", writes=()),
+            Step(id="sub.b", do="x", part_of="sub", writes=(), needs=("sub.c",)),
+            Step(id="sub.c", do="x", part_of="sub", writes=()),
+        )
+    )
+    first = Played(made, Written({"sub.a": ["!x"]}, [{"action": "abort"}], last=["sub.c"]))
+    assert first.standing == {
+        "sub": "failed",
+        "sub.a": "failed",
+        "sub.b": "cancelled",
+        "sub.c": "done",
+    }
+    second = Played(made, Written(), first.log)
+    assert second.pool.order == ["sub.b"]
+    assert second.standing["sub"] == "failed", "a part of it has failed all the same"
+
+
 def test_a_group_goes_on_with_its_parts() -> None:
     first = Played(skill(), Written({"sub.b": [StepFinished(status="cancelled")]}, life=3))
     assert first.standing["sub"] == "running"

@@ -13,6 +13,7 @@ from agent.engine.guard import Gate
 from agent.engine.pool import ExecutorPool
 from agent.engine.run import drive
 from agent.engine.step import Worker
+from agent.engine.variable import held
 from agent.errors import CutError, ModelError, ServiceError, SetupError, UsageError
 from agent.event import (
     Event,
@@ -32,8 +33,8 @@ from agent.providers.script import Line, Script, ScriptCall
 from agent.seams import Answer, Ask, Emit, Provider, Question
 from agent.settings import Mode, Rules
 from agent.state import Attempt, Job, Revise, State, Told
-from agent.stop import INTERRUPTED, Stop
-from agent.tool import Context, Tool
+from agent.stop import INTERRUPTED, TIME, Stop
+from agent.tool import Context, Tool, tool
 from agent.tools.child.command import command
 from agent.tools.files import edit_file, read_file, write_file
 from agent.tools.shell import bash
@@ -230,6 +231,13 @@ def test_long_and_odd_texts_reach_a_command_as_far_as_a_variable_can_hold_them(
     odd = told("odd", "a\0b\ud800c\udcff\n")
     end = bench.run("printf %s \"$TS_STEP_ODD\" | od -An -tx1 | tr -d ' \\n'", odd)
     assert end.summary == "6162efbfbd63ff0a"
+
+
+def test_a_variable_is_never_cut_within_a_character() -> None:
+    assert held("aüü", 4) == "aü"
+    assert held("aüü", 5) == "aüü"
+    assert held("天枢", 5) == "天"
+    assert held("x\udcff", 9) == "x\udcff"
 
 
 def test_a_run_that_is_stopped_cancels_its_steps(tmp_path: Path) -> None:
@@ -431,6 +439,40 @@ def test_an_agent_s_turns_tokens_and_time_are_those_of_its_step(tmp_path: Path) 
     assert not bench.stop.is_set
 
 
+def test_a_run_whose_time_is_up_cancels_its_steps(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, calls("bash", command="sleep 60"), "never")
+    stop = Stop(seconds=0.3)
+    bench.worker = structs.replace(
+        bench.worker, context=structs.replace(bench.worker.context, stop=stop)
+    )
+    assert bench.do(Step(id="a", do="x")).status == "cancelled"
+    assert stop.why == TIME
+    assert bench.run("echo x").status == "cancelled"
+
+
+def test_what_an_agent_kept_ends_with_it(tmp_path: Path) -> None:
+    class Kept:
+        closed = 0
+
+        def __init__(self, context: Context) -> None:
+            pass
+
+        def close(self) -> None:
+            Kept.closed += 1
+
+    @tool(writes=False)
+    def keep(context: Context) -> str:
+        """Keep something."""
+        context.own(Kept)
+        return "kept"
+
+    for last in ("done", ServiceError("gone")):
+        bench = Bench(tmp_path, calls("keep"), last)
+        bench.worker = structs.replace(bench.worker, tools={"keep": keep})
+        bench.do(Step(id="a", do="x"))
+    assert Kept.closed == 2
+
+
 def test_a_run_s_budget_is_no_failure_of_a_step(tmp_path: Path) -> None:
     reply = structs.replace(looking("a")[0], usage=Usage(input_tokens=60))
     bench = Bench(tmp_path, reply, reply, "done", tokens=50)
@@ -562,9 +604,10 @@ def test_a_step_can_t_allow_itself_what_the_run_does_not(tmp_path: Path) -> None
     bench = Bench(tmp_path, call, "x", mode="default")
     assert bench.do(step).status == "failed"
     assert bench.denied == [("bash", "nobody")]
-    bench = Bench(tmp_path, call, "x", rules=Rules(deny=("bash",)))
-    bench.do(step)
-    assert bench.denied == [("bash", "rule")]
+    for narrow in (step, structs.replace(step, tools=())):
+        bench = Bench(tmp_path, call, "x", rules=Rules(deny=("bash",)))
+        bench.do(narrow)
+        assert bench.denied == [("bash", "rule")]
 
 
 def test_tools_of_a_step_may_have_the_names_that_others_use(tmp_path: Path) -> None:
@@ -718,6 +761,16 @@ def test_a_replacement_keeps_what_is_kept_and_may_use_skills(tmp_path: Path) -> 
     assert event.plan.steps[0] == DONE, "a step that is done stays as it was"
     assert event.plan.steps[2].given["1"] == "it"
     assert event.kept == ("done",)
+
+
+def test_a_skill_s_steps_in_a_replacement_are_checked_too(tmp_path: Path) -> None:
+    steps = [{"id": "n", "skill": "s"}, {"id": "n.a", "do": "x"}]
+    skill = convert({"steps": [{"id": "a", "do": "x"}]})
+    event = revision(
+        Bench(tmp_path, revise(action="replace", steps=steps), find=lambda name: skill)
+    )
+    assert isinstance(event, RevisionFailed)
+    assert "2 steps have the id 'n.a'" in event.because
 
 
 @pytest.mark.parametrize(
