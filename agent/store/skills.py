@@ -233,9 +233,9 @@ def asked(skill: Skill, line: str = "") -> Plan:
 def match(text: str, skills: Iterable[Skill]) -> tuple[Skill, str] | None:
     """The skill that a message asks for, and its arguments; None where there is any doubt.
 
-    `/NAME words` names one. Else the whole message has to be a skill's name, one of its `match`
-    phrases or its description, but for case, punctuation and `please`; the first of these that
-    fits one skill alone decides.
+    `/NAME words` names one. Else the whole message has to be a skill's name (of two words or more:
+    "explain" alone may mean anything), one of its `match` phrases or its description, but for
+    case, punctuation and `please`; the first of these that fits one skill alone decides.
     """
     skills = list(skills)
     if slash := re.fullmatch(r"/([A-Za-z0-9_-]+)(?:\s+(.*))?", text.strip(), re.DOTALL):
@@ -246,7 +246,7 @@ def match(text: str, skills: Iterable[Skill]) -> tuple[Skill, str] | None:
         return None
     willing = [skill for skill in skills if skill.trusted]
     for phrases in (
-        lambda skill: (skill.name,),
+        lambda skill: (skill.name,) if "-" in skill.name else (),
         lambda skill: skill.plan.match,
         lambda skill: (skill.plan.description,),
     ):

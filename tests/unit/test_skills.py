@@ -259,7 +259,7 @@ def skills(tmp_path: Path) -> list[Skill]:
         ("fix_tests", "fix-tests"),
         ("make it green", "fix-tests"),
         ("mend what fails", "fix-tests"),
-        ("review", "review"),
+        ("review", "b"),  # a phrase of b; a name of one word needs its slash
         ("/review", "review"),
         ("/fix_tests src", "fix-tests"),
         ("fix the failing tests?", None),
