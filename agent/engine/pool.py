@@ -1,12 +1,15 @@
 """Jobs on a `concurrent.futures` executor."""
 
 from concurrent.futures import Executor, Future
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 from agent.event import Event
 from agent.seams import Work
 from agent.state import Job
 from agent.stop import Stop
+
+TICK = 0.2  # seconds; Python runs a signal's handler between two waits: one without end misses it
 
 
 class ExecutorPool:
@@ -42,7 +45,10 @@ class ExecutorPool:
         future.add_done_callback(self._inbox.put)
 
     def next(self) -> Event:
-        event = self._inbox.get()
+        event = None
+        while event is None:
+            with suppress(Empty):
+                event = self._inbox.get(timeout=TICK)
         if isinstance(event, Future):
             self._ids.remove(self._running.pop(event))
             return event.result()
