@@ -1,7 +1,7 @@
 """Putting the parts together: the only module that knows them all.
 
 An `App` is one command under way: where it works, with what settings, model and tools, who is
-shown what happens and who is asked. It runs plans; `Chat` is a conversation in it.
+shown what happens and who is asked. It makes plans and runs them.
 
 The tools are imported where they are used: a third of what is loaded is theirs alone, and a
 chat's prompt does not wait for it.
@@ -21,14 +21,11 @@ from msgspec import Struct, structs
 from agent.engine import prompt
 from agent.engine.budget import Budget, within
 from agent.engine.chat import converse
-from agent.engine.guard import Gate, all_guarded
+from agent.engine.guard import Gate
 from agent.engine.pool import ExecutorPool
 from agent.engine.run import drive
 from agent.engine.speech import (
     Inquire,
-    ask_oracle,
-    ask_user,
-    run_skill,
     submit_plan,
 )
 from agent.engine.step import Worker
@@ -45,14 +42,14 @@ from agent.event import (
     RunStatus,
     Source,
 )
-from agent.message import Image, Message, Request, Usage, summed
+from agent.message import Message, Request, Usage, summed
 from agent.plan import Plan, checked, expanded
 from agent.providers import prices, retry, services, watch
-from agent.seams import Ask, Emit, Provider, Question, Sink
+from agent.seams import Ask, Emit, Provider, Sink
 from agent.settings import Given, Settings
 from agent.state import State
 from agent.stop import Stop
-from agent.store import log, planfile, project, sessions, settingsfile, workspace
+from agent.store import log, project, settingsfile, workspace
 from agent.store import skills as skillfiles
 from agent.tool import Context, Outcome, Tool
 from agent.version import __version__
@@ -450,122 +447,6 @@ class App:
         if not made:
             raise PlanError(["the model gave no plan that can run"])
         return made[-1]
-
-
-class Chat:
-    """A conversation with the model, and the runs that it starts."""
-
-    def __init__(self, app: App, session: sessions.Session | None) -> None:
-        self.app, self.session = app, session
-        self.messages: tuple[Message, ...] = session.messages if session else ()
-        self._context = app.context()
-        self._runs: list[Ended] = []  # what this turn has run
-
-    def close(self) -> None:
-        self._context.close()
-        if self.session:
-            self.session.close()
-
-    def turn(self, text: str, images: tuple[Image, ...] = ()) -> Ended:
-        """Say something and let the model work until it answers, or its plan has run.
-
-        Raises AgentError; what was said until then is part of the conversation.
-        """
-        self._runs.clear()
-        emit = self.app.shown
-        provider = watch.said(self.app.models("main", self.app.stop, emit), emit)
-        self._keep(Message(role="user", text=text, images=images))  # once there is a model for it
-        tools = self._tools()
-        request = Request(
-            system=self._system,
-            messages=self.messages,
-            tools=tuple(tool.spec for tool in tools.values()),
-            must="submit_plan" if self.app.settings.plan == "always" else "",
-        )
-        talk = converse(
-            request,
-            provider,
-            tools,
-            structs.replace(self._context, stop=self.app.stop),
-            emit,
-            turns=self.app.settings.max_turns,
-            keep=self._keep,
-        )
-        refused = ConsentError.exit_code if self.app.tally.refused else 0
-        if self._runs:  # mostly one; of several the first that went wrong counts
-            counts = next((ended for ended in self._runs if ended.code), self._runs[0])
-            answer = "\n\n".join(ended.answer for ended in self._runs if ended.answer)
-            return structs.replace(counts, answer=answer, code=counts.code or refused)
-        return Ended(code=refused, answer=talk.reply.message.text)
-
-    def skill(self, skill: skillfiles.Skill, words: str, said: str) -> Ended:
-        """Run a skill that the user has called; what came of it is part of the conversation."""
-        self._keep(Message(role="user", text=said))
-        ended = self.app.skill(skill, words)
-        self._keep(Message(role="assistant", text=ended.answer or "(no text)"))
-        return ended
-
-    def _keep(self, message: Message) -> None:
-        self.messages = (*self.messages, message)
-        if self.session:
-            self.session.add(message, self.app.main_model)
-
-    @property
-    def _system(self) -> str:
-        app = self.app
-        return app.system(prompt.chat(app.settings.plan, self._offered))
-
-    @property
-    def _offered(self) -> list[tuple[str, str]]:
-        """Names and descriptions of the skills that the model may run."""
-        if not self.app.settings.skills:
-            return []
-        return [
-            (skill.name, skill.plan.description) for skill in self.app.skills.all if skill.offered
-        ]
-
-    def _tools(self) -> dict[str, Tool]:
-        app = self.app
-        tools = all_guarded(app.tools(), app.gate, app.shown)
-        extra = [ask_user(app.people.inquire), ask_oracle(app.models, app.stop, app.shown)]
-        if app.settings.plan != "never":
-            extra.append(submit_plan(self._submitted, app.notice))
-        if self._offered:
-            extra.append(run_skill(self._skill))
-        return tools | {tool.name: tool for tool in extra}
-
-    def _submitted(self, plan: Plan) -> Outcome:
-        app = self.app
-        plan = app.ready(plan)
-        if plan.plain and app.settings.plan != "always":
-            return Outcome(text=prompt.to_do(plan.steps))
-        if app.gate.mode == "plan":
-            return self._finished(Ended(code=0, answer=planfile.dump(plan)))
-        seen = app.people.there and app.gate.mode == "default" and self._confirmed(plan)
-        return self._finished(app.run(plan, "model", vouched=seen))
-
-    def _confirmed(self, plan: Plan) -> bool:
-        """Whether the user has seen this plan, with its commands, and said yes to it.
-
-        Raises ToolError for a no.
-        """
-        question = Question(
-            step="", tool="submit_plan", text=planfile.dump(plan), rule="submit_plan"
-        )
-        answer = self.app.gate.approve(question, self.app.shown)
-        if answer.choice == "no":
-            raise ToolError(f"the user does not want this plan. {answer.words}".strip())
-        return answer.by == "user"
-
-    def _skill(self, name: str, arguments: str) -> Outcome:
-        try:
-            return self._finished(self.app.skill(self.app.skills.find(name), arguments))
-        except UsageError as error:
-            raise ToolError(f"{error}. {error.hint}") from error
-
-    def _finished(self, ended: Ended) -> Outcome:
-        self._runs.append(ended)
-        return Outcome(text=ended.answer or "(no text)", ends=True)
 
 
 def commands_of(plan: Plan) -> frozenset[str]:

@@ -122,7 +122,7 @@ def says(*words: str) -> "Callable[[App], None]":
     """A chat in which the user says these, one after another."""
 
     def do(app: "App") -> None:
-        from agent.app import Chat
+        from agent.chat import Chat
 
         chat = Chat(app, None)
         for each in words:

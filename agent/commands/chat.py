@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from threading import Thread
 from types import FrameType
 
-from agent.app import App, Chat, Ended, People
+from agent.app import App, Ended, People
+from agent.chat import Chat
 from agent.commands.front import directory, load, output, say_error, session_of
 from agent.errors import AgentError, UsageError, near
 from agent.event import Text

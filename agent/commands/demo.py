@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory, gettempdir, mkdtemp
 
 from msgspec import structs
 
-from agent.app import App, Chat, Ended
+from agent.app import App, Ended
+from agent.chat import Chat
 from agent.commands.front import Screen, directory, opened, output
 from agent.errors import AgentError, StoppedError, UsageError
 from agent.event import Event, RunFinished

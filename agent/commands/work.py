@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from agent.app import App, Chat, Ended, fits
+from agent.app import App, Ended, fits
+from agent.chat import Chat
 from agent.commands.front import Screen, answer, opened, print_json, say, session_of
 from agent.errors import AgentError, UsageError
 from agent.event import RunFinished, Source

@@ -1,0 +1,133 @@
+"""A conversation in an `App`: what is said, and the runs that come of it."""
+
+from msgspec import structs
+
+from agent.app import App, Ended
+from agent.engine import prompt
+from agent.engine.chat import converse
+from agent.engine.guard import all_guarded
+from agent.engine.speech import ask_oracle, ask_user, run_skill, submit_plan
+from agent.errors import ConsentError, ToolError, UsageError
+from agent.message import Image, Message, Request
+from agent.plan import Plan
+from agent.providers import watch
+from agent.seams import Question
+from agent.store import planfile, sessions
+from agent.store import skills as skillfiles
+from agent.tool import Outcome, Tool
+
+
+class Chat:
+    """A conversation with the model, and the runs that it starts."""
+
+    def __init__(self, app: App, session: sessions.Session | None) -> None:
+        self.app, self.session = app, session
+        self.messages: tuple[Message, ...] = session.messages if session else ()
+        self._context = app.context()
+        self._runs: list[Ended] = []  # what this turn has run
+
+    def close(self) -> None:
+        self._context.close()
+        if self.session:
+            self.session.close()
+
+    def turn(self, text: str, images: tuple[Image, ...] = ()) -> Ended:
+        """Say something and let the model work until it answers, or its plan has run.
+
+        Raises AgentError; what was said until then is part of the conversation.
+        """
+        self._runs.clear()
+        emit = self.app.shown
+        provider = watch.said(self.app.models("main", self.app.stop, emit), emit)
+        self._keep(Message(role="user", text=text, images=images))  # once there is a model for it
+        tools = self._tools()
+        request = Request(
+            system=self._system,
+            messages=self.messages,
+            tools=tuple(tool.spec for tool in tools.values()),
+            must="submit_plan" if self.app.settings.plan == "always" else "",
+        )
+        talk = converse(
+            request,
+            provider,
+            tools,
+            structs.replace(self._context, stop=self.app.stop),
+            emit,
+            turns=self.app.settings.max_turns,
+            keep=self._keep,
+        )
+        refused = ConsentError.exit_code if self.app.tally.refused else 0
+        if self._runs:  # mostly one; of several the first that went wrong counts
+            counts = next((ended for ended in self._runs if ended.code), self._runs[0])
+            answer = "\n\n".join(ended.answer for ended in self._runs if ended.answer)
+            return structs.replace(counts, answer=answer, code=counts.code or refused)
+        return Ended(code=refused, answer=talk.reply.message.text)
+
+    def skill(self, skill: skillfiles.Skill, words: str, said: str) -> Ended:
+        """Run a skill that the user has called; what came of it is part of the conversation."""
+        self._keep(Message(role="user", text=said))
+        ended = self.app.skill(skill, words)
+        self._keep(Message(role="assistant", text=ended.answer or "(no text)"))
+        return ended
+
+    def _keep(self, message: Message) -> None:
+        self.messages = (*self.messages, message)
+        if self.session:
+            self.session.add(message, self.app.main_model)
+
+    @property
+    def _system(self) -> str:
+        app = self.app
+        return app.system(prompt.chat(app.settings.plan, self._offered))
+
+    @property
+    def _offered(self) -> list[tuple[str, str]]:
+        """Names and descriptions of the skills that the model may run."""
+        if not self.app.settings.skills:
+            return []
+        return [
+            (skill.name, skill.plan.description) for skill in self.app.skills.all if skill.offered
+        ]
+
+    def _tools(self) -> dict[str, Tool]:
+        app = self.app
+        tools = all_guarded(app.tools(), app.gate, app.shown)
+        extra = [ask_user(app.people.inquire), ask_oracle(app.models, app.stop, app.shown)]
+        if app.settings.plan != "never":
+            extra.append(submit_plan(self._submitted, app.notice))
+        if self._offered:
+            extra.append(run_skill(self._skill))
+        return tools | {tool.name: tool for tool in extra}
+
+    def _submitted(self, plan: Plan) -> Outcome:
+        app = self.app
+        plan = app.ready(plan)
+        if plan.plain and app.settings.plan != "always":
+            return Outcome(text=prompt.to_do(plan.steps))
+        if app.gate.mode == "plan":
+            return self._finished(Ended(code=0, answer=planfile.dump(plan)))
+        seen = app.people.there and app.gate.mode == "default" and self._confirmed(plan)
+        return self._finished(app.run(plan, "model", vouched=seen))
+
+    def _confirmed(self, plan: Plan) -> bool:
+        """Whether the user has seen this plan, with its commands, and said yes to it.
+
+        Raises ToolError for a no.
+        """
+        question = Question(
+            step="", tool="submit_plan", text=planfile.dump(plan), rule="submit_plan"
+        )
+        answer = self.app.gate.approve(question, self.app.shown)
+        if answer.choice == "no":
+            raise ToolError(f"the user does not want this plan. {answer.words}".strip())
+        return answer.by == "user"
+
+    def _skill(self, name: str, arguments: str) -> Outcome:
+        try:
+            return self._finished(self.app.skill(self.app.skills.find(name), arguments))
+        except UsageError as error:
+            raise ToolError(f"{error}. {error.hint}") from error
+
+    def _finished(self, ended: Ended) -> Outcome:
+        self._runs.append(ended)
+        return Outcome(text=ended.answer or "(no text)", ends=True)
