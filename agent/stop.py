@@ -16,6 +16,7 @@ WORDS = {
     TERMINATED: "terminated",
 }
 
+TICK = 0.2  # seconds; Python runs a signal's handler between two waits: a long one may miss it
 STRONGER = (70, TERMINATED, HUNG_UP, INTERRUPTED, TIME, 4, 3, 75)  # the contract, 2
 
 
@@ -84,12 +85,12 @@ class Stop:
         until = None if seconds is None else time.monotonic() + seconds
         while not self.why:
             ends = [end - time.monotonic() for end in (until, self._end) if end is not None]
-            left = min(ends, default=None)
+            left = min([TICK, *ends])
             if until is not None and until <= time.monotonic():
                 return False
             with self._flag:
                 if not self._why:
-                    self._flag.wait(None if left is None else max(left, 0))
+                    self._flag.wait(max(left, 0))
         return True
 
     def check(self) -> None:
