@@ -62,6 +62,11 @@ def test_version_and_help_go_to_stdout(ts: Ts) -> None:
         (["-p", "hi", "--fork-session"], "--fork-session"),
         (["-p", "hi", "--dry-run"], "--dry-run"),
         (["undo"], "not in this version"),
+        (["-p", "hi", "--sandbox", "required"], "--sandbox required"),
+        (["-p", "hi", "--isolation", "worktree"], "--isolation worktree"),
+        (["-p", "hi", "--executor", "dask"], "--executor dask"),
+        (["-p", "hi", "--private"], "--private"),
+        (["-p", "hi", "--mcp-config", "x"], "--mcp-config"),
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else "",
 )

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -208,3 +209,25 @@ def test_what_a_run_costs_is_told_and_a_sum_that_is_spent_ends_it_with_4(ts: Ts)
         assert ran.json["subtype"] == "error_max_budget_usd"
         assert ran.json["total_cost_usd"] <= 1.0
         assert "$" in ran.json["error"]["message"]
+
+
+def test_the_model_is_that_of_the_key_there_is_and_flags_reach_it(ts: Ts, tmp_path: Path) -> None:
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    path = json.dumps({"path": str(beside / "new.txt"), "content": "x"})
+    replies = [Answer(calls=(("c1", "write_file", path),)), Answer(text="written")]
+    with AnthropicServer(replies) as server:
+        ts.env = {"ANTHROPIC_API_KEY": "sk-test", "ANTHROPIC_BASE_URL": server.url}
+        words = ("--append-system-prompt", "Speak Latin.", "--add-dir", "../beside", "-y")
+        assert ts.here("-p", "hi", *words).out == "written\n"
+        sent = server.requests[0].json
+        assert sent["model"].startswith("claude-")
+        assert "Speak Latin." in head(server, 0)[1]
+        assert (beside / "new.txt").read_text(encoding="utf-8") == "x"
+        assert "sk-test" in server.requests[0].headers["authorization"]
+        ts.here("-p", "hi", "--model", "anthropic/other")
+        assert server.requests[-1].json["model"] == "other"
+    with OpenAIServer([Answer(text="at home")]) as server:
+        ts.env = {"COMPAT_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "sk-not-sent"}
+        assert ts.here("-p", "hi", model="compat/own").out == "at home\n"
+        assert "sk-not-sent" not in json.dumps(server.requests[0].headers)
