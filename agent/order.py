@@ -11,7 +11,7 @@ last one at each path, which in turn waits for those before it there.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
@@ -31,7 +31,7 @@ Globs: TypeAlias = Mapping[str, tuple["_Glob", ...]]
 
 def order(
     steps: Sequence[Step],
-    waits: Waits | None = None,
+    waits: Mapping[str, Set[str]] | None = None,
     begun: Collection[str] = (),
     free: Collection[str] = (),
 ) -> dict[str, set[str]]:
@@ -44,13 +44,13 @@ def order(
     """
     ids = {step.id for step in steps}
     if waits is None:
-        waits = {step.id: [need for need in step.after if need in ids] for step in steps}
+        waits = {step.id: ids.intersection(step.after) for step in steps}
     reads = {step.id: tuple(map(_Glob.of, step.reads or ())) for step in steps}
     writes = {step.id: tuple(map(_Glob.of, step.writes or ())) for step in steps}
     free = {step.id for step in steps if step.writes is None and step.reads is None}.union(free)
     if not free and not any(writes.values()):
         return {id: set() for id in ids}
-    line = _Line(steps, {id: set() if id in begun else set(waits[id]) for id in ids}, begun)
+    line = _Line(steps, {**waits, **dict.fromkeys(begun, frozenset[str]())}, begun)
     if any(reads.values()):
         _follow(line, reads, writes)
         _turn_back(line, reads, writes, begun)
@@ -59,7 +59,7 @@ def order(
         line.wait(id, of)
     if (ids_in_line := line.ids) != line.listed:
         tied = _tied(ids_in_line, reads, writes, free, begun)
-    return {id: of - set(waits[id]) for id, of in tied.items()}
+    return {id: of - waits[id] for id, of in tied.items()}
 
 
 def _follow(line: "_Line", reads: Globs, writes: Globs) -> None:
@@ -94,7 +94,8 @@ def _tied(
     for through it.
     """
     tied = {id: set[str]() for id in line}
-    written, since = _Index(), _Index()  # all that is written; what is, since the last free one
+    written = _Index()  # all that is written
+    since = _Index() if free else written  # what is, since the last free one
     last_free: set[str] = set()
     last = ""
     for n, id in enumerate(line):
@@ -130,24 +131,32 @@ class _Line:
     """
 
     def __init__(
-        self, steps: Sequence[Step], waits: dict[str, set[str]], begun: Collection[str]
+        self, steps: Sequence[Step], waits: Mapping[str, Set[str]], begun: Collection[str]
     ) -> None:
         self.listed = [step.id for step in sorted(steps, key=lambda step: step.id not in begun)]
         self._number = {id: n for n, id in enumerate(self.listed)}
-        self._waits = waits
-        self._users: dict[str, set[str]] = {id: set() for id in waits}
-        for id, of in waits.items():
+        self._known, self._ties = waits, list[tuple[str, str]]()
+        self._waits: dict[str, set[str]] = {}  # the same two, once the line is no longer the list
+        self._users: dict[str, set[str]] = {}
+        self._place = self._number
+        if any(self._number[one] > self._number[id] for id, of in waits.items() for one in of):
+            self._part()
+
+    def _part(self) -> None:
+        """Part from the list: from here on what waits for what is looked up."""
+        self._waits = {id: set(of) for id, of in self._known.items()}
+        for after, before in self._ties:
+            self._waits[after].add(before)
+        self._users = {id: set() for id in self._waits}
+        for id, of in self._waits.items():
             for one in of:
                 self._users[one].add(id)
-        self._straight = all(
-            self._number[one] < n for n, id in enumerate(self.listed) for one in waits[id]
-        )  # the list itself is such an order
         self._place = {id: n for n, id in enumerate(self.ids)}
 
     @property
     def ids(self) -> list[str]:
         """The ids in the order of the list, each behind what it waits for."""
-        if self._straight:
+        if not self._waits:
             return self.listed
         line: list[str] = []
         seen: set[str] = set()
@@ -167,17 +176,26 @@ class _Line:
     def wait(self, after: str, others: Iterable[str]) -> None:
         """Let `after` wait for each of these in turn, unless that makes a cycle."""
         for before in others:
-            low, high = self._place[after], self._place[before]
-            if low <= high:
-                ahead = self._reached(after, self._users, low, high)
-                if before in ahead:
+            if self._place[before] >= self._place[after]:
+                if not self._waits:
+                    self._part()
+                if not self._moved(before, after):
                     continue
-                moved = self._reached(before, self._waits, low, high) + ahead
-                places = sorted(self._place[id] for id in moved)
-                self._place |= zip(moved, places, strict=True)
-                self._straight = False
-            self._waits[after].add(before)
-            self._users[before].add(after)
+            if self._waits:
+                self._waits[after].add(before)
+                self._users[before].add(after)
+            else:
+                self._ties.append((after, before))
+
+    def _moved(self, before: str, after: str) -> bool:
+        """Move one step before the other in the line; False where it waits for it."""
+        low, high = self._place[after], self._place[before]
+        ahead = self._reached(after, self._users, low, high)
+        if before in ahead:
+            return False
+        moved = self._reached(before, self._waits, low, high) + ahead
+        self._place |= zip(moved, sorted(self._place[id] for id in moved), strict=True)
+        return True
 
     def _reached(self, id: str, ways: Mapping[str, set[str]], low: int, high: int) -> list[str]:
         """What these ways lead to from a step, itself included, between two places of the line."""
@@ -219,7 +237,7 @@ class _Glob(NamedTuple):
         return True
 
 
-class _Place(Struct):
+class _Place(Struct, gc=False):
     """A directory of the paths that were put into an index."""
 
     here: dict[_Glob, list[str]] = {}  # who has what ends, or gets wild, in it

@@ -193,7 +193,7 @@ class State:
         return Told(
             id=id,
             status=standing,
-            text=self._result(id),
+            text="" if standing == "skipped" else self.text.get(id, ""),
             outputs=self.outputs.get(id, ()),
             words=self.failure(id) if standing in {"failed", "skipped"} else "",
         )
@@ -361,7 +361,7 @@ class State:
             waits[id] |= of
         self._rank |= ranks(level, waits, behind, len(self._rank))
         for step in level:
-            open = waits[step.id] - self._settled
+            open = waits[step.id] - self._settled if self._settled else waits[step.id]
             for id in open:
                 self._behind[id].append(step.id)
             self._unmet[step.id] = len(open)
@@ -390,7 +390,9 @@ class State:
                 free.add(step.id)
             touching.append(_with_parts(step, parts) if parts else step)
         begun = {id for id in ids if self.status.get(id) == "running"}
-        return order(touching, {id: waits[id] & ids for id in ids}, begun, free)
+        if len(open) < len(level):
+            waits = {id: waits[id] & ids for id in ids}
+        return order(touching, waits, begun, free)
 
     def _below(self, id: str) -> list[Step]:
         """All steps in a group, at any depth."""
@@ -429,14 +431,15 @@ class State:
         true = step.when is not None and holds(step.when, self.status)
         asked = wanted(step.when) if step.when else frozenset[tuple[str, str]]()
         for id in step.after:
-            accepted = (id, self.standing(id)) in asked or (true and id in step.asks)
-            if not self._met(id) and not accepted:
-                cause = self._causes.get(id, id)
-                return "need", cause, f"{cause} {self.standing(cause)}"
+            if self._met(id) or (id, self.standing(id)) in asked or (true and id in step.asks):
+                continue
+            cause = self._causes.get(id, id)
+            return "need", cause, f"{cause} {self.standing(cause)}"
         return None if step.when is None or true else ("when", step.id, f"when {step.when}")
 
     def _met(self, id: str) -> bool:
-        return self.fine(id) or self._skips.get(id) == "revision"
+        met = self.status.get(id) == "done"  # mostly
+        return met or self.fine(id) or self._skips.get(id) == "revision"
 
     def _start(self, id: str) -> None:
         self._due.pop(id, None)

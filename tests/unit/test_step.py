@@ -664,7 +664,7 @@ def test_c080_two_steps_that_change_one_file_both_hold_each_time(
 ) -> None:
     file = tmp_path / "state.md"
     made = Plan(steps=tuple(Step(id=id, do="x", writes=writes) for id in "ab"))
-    for _ in range(30):
+    for _ in range(15):
         file.write_text("a: -\nb: -\n", encoding="utf-8")
         replies = [
             Line(whom=id, calls=calls)
