@@ -81,8 +81,8 @@ def _turn_back(line: "_Line", reads: Globs, writes: Globs, begun: Collection[str
         if written.looks > MOST_LOOKS:
             return
         if id not in begun:
-            others = written.overlapping(reads[id])
-            line.wait(id, (one for one in others if not _touch(reads[one], writes[id])))
+            behind = (one for one in written.overlapping(reads[id]) if line.later(one, id))
+            line.wait(id, (one for one in behind if not _touch(reads[one], writes[id])))
 
 
 def _tied(
@@ -141,6 +141,10 @@ class _Line:
         self._place = self._number
         if any(self._number[one] > self._number[id] for id, of in waits.items() for one in of):
             self._part()
+
+    def later(self, one: str, other: str) -> bool:
+        """Whether the list has one step after the other."""
+        return self._number[one] > self._number[other]
 
     def _part(self) -> None:
         """Part from the list: from here on what waits for what is looked up."""
