@@ -8,7 +8,7 @@ chat's prompt does not wait for it.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +43,7 @@ from agent.event import (
     Source,
 )
 from agent.message import Message, Request, Usage, summed
-from agent.plan import Plan, checked, expanded
+from agent.plan import Plan, Step, checked, expanded
 from agent.providers import prices, retry, services, watch
 from agent.seams import Ask, Emit, Provider, Sink
 from agent.settings import Given, Settings
@@ -317,8 +317,9 @@ class App:
 
         `vouched`: its commands are the user's own word, and run without being asked about.
         """
-        asks = any(step.do is not None for step in plan.steps)
-        model = self.main_model if asks else ""  # before anything is written: there may be none
+        asks = asked(plan.steps)  # and what that needs is read before anything is written
+        model = self.main_model if asks else ""
+        system = self.system(prompt.STEP) if asks else ""
         place = workspace.begun(self.cwd)
         with log.Log(place.log, self.sinks) as record:
             state = State()
@@ -329,7 +330,7 @@ class App:
             )
             state.apply(record(PlanCreated(plan=plan, source=source)))
             commands = self.vouched(plan) if vouched else frozenset()
-            return self._drive(state, place, record, commands)
+            return self._drive(state, place, record, commands, system)
 
     def vouched(self, plan: Plan) -> frozenset[str]:
         """The commands of a plan that the user named, but for those of skills nobody trusts."""
@@ -350,13 +351,14 @@ class App:
             here = Path(state.cwd) == self.cwd
             if not here:
                 self.notice(f"this run was begun in {state.cwd}")
+            system = self.system(prompt.STEP) if asked(state.listed) else ""
             place.workspace.mkdir(parents=True, exist_ok=True)
             state.apply(record(RunResumed(attempt=state.resumed + 1)))
             own = frozenset[str]()
             for event in record.before.events:
                 if here and isinstance(event, PlanCreated) and event.source != "model":
                     own = self.vouched(event.plan)
-            return self._drive(state, place, record, own)
+            return self._drive(state, place, record, own, system)
 
     def _drive(
         self,
@@ -364,10 +366,11 @@ class App:
         place: workspace.Run,
         record: Callable[[Event], Event],
         vouched: frozenset[str],
+        system: str,
     ) -> Ended:
         began = monotonic()
         stop = self.stop.child()
-        work = self._worker(place, stop, vouched)
+        work = self._worker(place, stop, vouched, system)
         with ThreadPoolExecutor(self.settings.max_workers, "step") as threads:
             pool = ExecutorPool(threads, self.settings.max_workers, work, stop)
             try:
@@ -393,7 +396,9 @@ class App:
             code=code_of(state, stop), answer=state.answer, state=state, run=place.id, error=error
         )
 
-    def _worker(self, place: workspace.Run, stop: Stop, vouched: frozenset[str]) -> Worker:
+    def _worker(
+        self, place: workspace.Run, stop: Stop, vouched: frozenset[str], system: str
+    ) -> Worker:
         from agent.tools.child.command import command
 
         home = place.workspace.resolve()
@@ -407,7 +412,7 @@ class App:
             inquire=self.people.inquire,
             fits=fits,
             budget=self.budget,
-            system=self.system(prompt.STEP),
+            system=system,
             revise_system=prompt.REVISE,
             workspace=home,
             max_turns=self.settings.max_turns,
@@ -447,6 +452,11 @@ class App:
         if not made:
             raise PlanError(["the model gave no plan that can run"])
         return made[-1]
+
+
+def asked(steps: Iterable[Step]) -> bool:
+    """Whether a model is asked for any of them."""
+    return any(step.do is not None for step in steps)
 
 
 def commands_of(plan: Plan) -> frozenset[str]:

@@ -276,6 +276,14 @@ def test_the_commands_of_a_run_that_came_with_a_folder_are_nobody_s_word(ts: Ts)
     assert (ts.cwd / "made").exists()
 
 
+def test_a_stop_before_anything_has_begun_leaves_no_trace(ts: Ts) -> None:
+    ts.write("plan.yaml", "steps: [{id: a, do: x}]")
+    words = ("run", "plan.yaml", "--timeout", "0.000001", "--output-format", "json")
+    ran = ts.here(*words, model=ts.script("late"))
+    assert (ran.code, ran.json["run_id"]) == (124, None)
+    assert not (ts.cwd / ".agent").exists()
+
+
 def test_a_dry_run_says_what_runs_at_once_and_runs_nothing(ts: Ts) -> None:
     ts.write("plan.yaml", """\
 steps:
