@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,18 +56,21 @@ class Chat:
             start_new_session=True,
         )
         os.close(theirs)
+        self._screen = b""
         end = time.monotonic() + PATIENCE
         while PROMPT not in self.reads(end):
             pass
 
     def reads(self, end: float) -> bytes:
-        """What comes next, b"" for nothing within 0.2 s; its questions are answered."""
-        if time.monotonic() > end:
-            self.close()
-            raise RuntimeError("the chat did not show its prompt, or did not come to rest")
-        if not select.select([self._terminal], [], [], 0.2)[0]:
-            return b""
-        piece = os.read(self._terminal, 65536)
+        """What comes within 0.2 s; its questions are answered. Raises RuntimeError after `end`, and
+        where the chat ends."""
+        piece = b""
+        if select.select([self._terminal], [], [], 0.2)[0]:
+            with suppress(OSError):  # nobody is there any more (EIO on Linux)
+                piece = os.read(self._terminal, 65536)
+        self._screen += piece
+        if time.monotonic() > end or self._child.poll() is not None:
+            raise RuntimeError(f"the chat ended, or did not come to rest: {self._screen[-2000:]!r}")
         for _ in ASKS_CURSOR.findall(piece):
             os.write(self._terminal, b"\x1b[3;3R")
         return piece

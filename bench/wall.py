@@ -2,12 +2,15 @@
 
 Real runs of plans whose steps wait for a model: a server on this machine that answers after
 200 ms, or a script that lets each step take as long as it says. Beside each stands the length of
-its critical path, which nobody can beat, and the same steps done two other ways: level by level,
-each level begun when all of the one before has ended, and one after another, as one agent would.
+its critical path, which nobody can beat (with a server, in calls as a bare client has them), and
+the same steps done two other ways: level by level, each level begun when all of the one before has
+ended, and one after another, as one agent would.
 """
 
+import json
 import os
 import random
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -15,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.request import Request, urlopen
 
 import rig
 from schedule import Wiring, diamond, fan, scattered
@@ -74,13 +78,42 @@ class Shape:
         path.write_text("".join(lines), encoding="utf-8")
 
 
+SERVER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from tests.servers import Answer, OpenAIServer
+with OpenAIServer([Answer(text="Done.", late=float(sys.argv[2]))]) as server:
+    print(f"{server.url}/v1", flush=True)
+    sys.stdin.read()
+"""
+
+
 @contextmanager
 def served(seconds: float) -> Iterator[str]:
-    """The base URL of a model server that takes that long for an answer."""
-    from tests.servers import Answer, OpenAIServer
+    """The base URL of a model server, a process of its own, that takes that long for an answer."""
+    argv = [rig.PYTHON, "-c", SERVER, str(rig.ROOT), str(seconds)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, encoding="utf-8") as child:
+        assert child.stdin, "it is a pipe"
+        assert child.stdout, "it is a pipe"
+        yield child.stdout.readline().strip()
+        child.stdin.close()
 
-    with OpenAIServer([Answer(text="Done.", late=seconds)]) as server:
-        yield f"{server.url}/v1"
+
+def bare(url: str) -> float:
+    """Seconds of one call by a client that does nothing else."""
+    words = {"model": "fake-model", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+    request = Request(
+        f"{url}/chat/completions",
+        json.dumps(words).encode(),
+        {"content-type": "application/json"},
+    )
+
+    def act() -> None:
+        with urlopen(request) as answer:
+            answer.read()
+
+    return rig.medians({"call": rig.seconds(act)}, 5)["call"]
 
 
 def run(cwd: Path, model: str, plan: "Plan", workers: int) -> float:
@@ -148,10 +181,10 @@ def main() -> int:
         report.table(f"runs of an App, {call * 1000:.0f} ms a call", *heads)
         with served(call) as url:
             os.environ["COMPAT_BASE_URL"] = url
-            model = "compat/fake-model"
-            rows(report, home, "a diamond", Shape(diamond(4), [call] * 4), 4, model)
+            model, length = "compat/fake-model", bare(url)
+            rows(report, home, "a diamond", Shape(diamond(4), [length] * 4), 4, model)
             if not report.quick:
-                rows(report, home, "a fan of 8", Shape(fan(10), [call] * 10), 8, model)
+                rows(report, home, "a fan of 8", Shape(fan(10), [length] * 10), 8, model)
         shape, model = Shape(graph, lengths), "script/model.yaml"
         for workers in (4,) if report.quick else (steps, 4):
             rows(report, home, f"a random graph of {steps}", shape, workers, model)
