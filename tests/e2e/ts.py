@@ -148,6 +148,9 @@ class Ts:
         path = self.cwd / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+        # Python takes a file for unchanged that has its size and second: this one is older.
+        long_ago = path.stat().st_mtime - 60
+        os.utime(path, (long_ago, long_ago))
         return path
 
     def asks(self, server: Server) -> None:
