@@ -147,10 +147,11 @@ class Ts:
     def write(self, name: str, text: str) -> Path:
         path = self.cwd / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = not path.exists()
         path.write_text(text, encoding="utf-8")
-        # Python takes a file for unchanged that has its size and second: this one is older.
-        long_ago = path.stat().st_mtime - 60
-        os.utime(path, (long_ago, long_ago))
+        if fresh:  # Python and git take a file for unchanged that has its size and second
+            long_ago = path.stat().st_mtime - 60
+            os.utime(path, (long_ago, long_ago))
         return path
 
     def asks(self, server: Server) -> None:
