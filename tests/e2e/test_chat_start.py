@@ -75,7 +75,7 @@ def test_a_chat_answers_asks_runs_and_is_left_with_0(ts: Ts) -> None:
         chat.expect(pexpect.EOF)
     assert chat.exitstatus == 0
     assert (ts.cwd / "made.txt").exists()
-    assert ts.here("-c", "-p", "more", model=ts.script("went on")).out == "went on\n"
+    assert ts.here("-c", "-p", "more", model=ts.script("went on")).said == "went on\n"
     with chatting(ts, "-c") as chat:  # calls and their results are no part of what is shown
         for text in ("› say something", "first answer", "› make it", "it is made", "went on"):
             chat.expect_exact(text)

@@ -39,7 +39,7 @@ def test_a_conversation_is_gone_on_with_by_newest_by_id_or_as_a_fork(ts: Ts) -> 
         assert said(server)[-3:] == ["three", "answer 4", "four"]
         assert turn("-r", first, "-p", "five") == first
         assert said(server)[-3:] == ["three", "answer 4", "five"]
-        listed = ts.here("sessions", "--json").out.splitlines()
+        listed = ts.here("sessions", "--json").said.splitlines()
         assert {json.loads(line)["id"] for line in listed} == {first, other, fork}
         assert ts.here("-r", "2099", "-p", "x").code == 2
         assert len(server.requests) == 6
@@ -77,10 +77,10 @@ def test_c088_each_folder_has_its_own_conversations(ts: Ts) -> None:
         ran = ts.here("-p", f"hello {number}", cwd=folder, model=ts.script("hi"))
         assert ran.code == 0
     for number, folder in enumerate(folders):
-        (line,) = ts.here("sessions", "--json", cwd=folder).out.splitlines()
+        (line,) = ts.here("sessions", "--json", cwd=folder).said.splitlines()
         assert json.loads(line)["words"] == f"hello {number}"
     moved = folders[2].rename(ts.cwd / "moved")
-    id = json.loads(ts.here("sessions", "--json", cwd=moved).out)["id"]
+    id = json.loads(ts.here("sessions", "--json", cwd=moved).said)["id"]
     ran = ts.here("-r", id, "-p", "more", cwd=moved, model=ts.script("still here"))
     assert (ran.code, ran.out) == (0, "still here\n")
     assert str(folders[2]) in ran.err

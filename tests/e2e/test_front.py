@@ -24,7 +24,7 @@ KEYS = {
 
 
 def test_version_and_help_go_to_stdout(ts: Ts) -> None:
-    assert ts("--version").out == f"ts {__version__}\n"
+    assert ts("--version").said == f"ts {__version__}\n"
     told = ts("--help")
     assert (told.code, told.err) == (0, "")
     for word in ("--print", "--permission-mode", "resume", "Exit codes"):
@@ -99,11 +99,11 @@ def test_flags_stand_before_or_after_the_command(ts: Ts) -> None:
     first = ts.here("run", "plan.yaml", "--dry-run", "--max-workers", "2")
     assert first.code == 0
     assert "one" in first.out
-    assert ts.here("--dry-run", "--max-workers", "2", "run", "plan.yaml").out == first.out
-    assert ts.here("run", "--dry-run", "plan.yaml", "--max-workers=2").out == first.out
+    assert ts.here("--dry-run", "--max-workers", "2", "run", "plan.yaml").said == first.out
+    assert ts.here("run", "--dry-run", "plan.yaml", "--max-workers=2").said == first.out
     there = ("-C", "../project", "--max-workers", "2")
-    assert ts.here(*there, "run", "plan.yaml", "--dry-run", cwd=ts.home).out == first.out
-    assert ts.here("run", "./plan.yaml", "--dry-run", *there, cwd=ts.home).out == first.out
+    assert ts.here(*there, "run", "plan.yaml", "--dry-run", cwd=ts.home).said == first.out
+    assert ts.here("run", "./plan.yaml", "--dry-run", *there, cwd=ts.home).said == first.out
     assert not (ts.cwd / ".agent").exists()
 
 
@@ -157,18 +157,18 @@ def test_a_fault_of_ours_is_one_line_and_a_file_that_only_the_user_reads(
 
 def test_what_has_run_is_listed_and_told_in_words_and_in_json(ts: Ts) -> None:
     ts.write("plan.yaml", PLAN)
-    assert "no runs" in ts.here("runs").out
+    assert "no runs" in ts.here("runs").said
     id = ts.here("run", "plan.yaml", "--output-format", "json").json["run_id"]
     ts.write("plan.yaml", "goal: fail\nsteps: [{id: two, run: exit 1}]")
     assert ts.here("run", "plan.yaml").code == 1
-    newest, oldest = map(json.loads, ts.here("runs", "--json").out.splitlines())
+    newest, oldest = map(json.loads, ts.here("runs", "--json").said.splitlines())
     assert (newest["goal"], newest["status"]) == ("fail", "failed")
     assert (oldest["run"], oldest["steps"]) == (id, {"one": "done"})
-    assert id in ts.here("runs").out
+    assert id in ts.here("runs").said
     story = ts.here("show", id)
     assert (story.code, "hello" in story.out) == (0, True)
-    assert "fail" in ts.here("show").out
-    assert "one" in ts.here("show", id, "--mermaid").out
+    assert "fail" in ts.here("show").said
+    assert "one" in ts.here("show", id, "--mermaid").said
     assert ts.here("show", id[:20], "--json").json["run"] == id
 
 

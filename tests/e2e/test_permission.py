@@ -103,7 +103,7 @@ def test_a_folder_that_is_not_trusted_loosens_nothing(ts: Ts) -> None:
     assert ran.code == 5
     assert "settings.yaml" in ran.err
     assert ts.here("run", "own").code == 5
-    shown = ts.here("skills", "show", "fix-tests").out
+    shown = ts.here("skills", "show", "fix-tests").said
     assert "touch b.txt" not in shown
     assert not list(ts.cwd.glob("*.txt"))
     assert ts.here("-p", "do it", "--trust", "-q").code == 0

@@ -62,7 +62,7 @@ def test_quiet_says_nothing_on_stderr_and_verbose_does_not_reach_stdout(ts: Ts) 
 
 def test_c106_what_is_piped_in_stands_behind_the_prompt(ts: Ts) -> None:
     ts.model = ts.script("short")
-    assert ts("-p", "-q", "sum up", stdin=b"log text \xff\n").out == "short\n"
+    assert ts("-p", "-q", "sum up", stdin=b"log text \xff\n").said == "short\n"
     kept = max((ts.cwd / ".agent/sessions").glob("*.jsonl")).read_text(encoding="utf-8")
     assert '"sum up\\n\\nlog text \ufffd"' in kept
     assert ts("-p", stdin=b"only this\n").code == 0
@@ -77,7 +77,7 @@ def test_c106_a_closed_stdin_and_an_empty_pipe_are_no_input(ts: Ts) -> None:
         shell, cwd=ts.cwd, env=ts.environment({}), check=False, capture_output=True, timeout=30
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"hello\n", b"")
-    assert ts("-p", "hi", stdin=b"").out == "hello\n"
+    assert ts("-p", "hi", stdin=b"").said == "hello\n"
 
 
 def test_more_than_a_model_takes_is_refused_and_never_cut_without_a_word(ts: Ts) -> None:

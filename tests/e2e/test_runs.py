@@ -233,7 +233,7 @@ def test_two_ts_on_one_run_are_one_too_many(ts: Ts) -> None:
         assert second.code == 2
         assert str(process.pid) in second.err
         assert ts.here("show").code == 0
-        assert "slow" in ts.here("show").out
+        assert "slow" in ts.here("show").said
         third = ts.here("run", "plan.yaml", "--timeout", "0.5")  # another run of it may be
         assert third.code == 124
         process.kill()

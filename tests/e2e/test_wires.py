@@ -93,14 +93,14 @@ def test_no_call_is_made_for_a_skill_of_commands(ts: Ts) -> None:
     )  # fmt: skip
     with AnthropicServer([Answer(text="from the model")]) as server:
         ts.asks(server)
-        assert ts.here("-p", "--trust", "/greet you and me").out == "hello you.\n"
-        assert ts.here("-p", "--trust", "Please say hello!").out == "hello .\n"
-        assert ts.here("run", "--trust", "greet", "Ada").out == "hello Ada.\n"
+        assert ts.here("-p", "--trust", "/greet you and me").said == "hello you.\n"
+        assert ts.here("-p", "--trust", "Please say hello!").said == "hello .\n"
+        assert ts.here("run", "--trust", "greet", "Ada").said == "hello Ada.\n"
         assert server.requests == []
-        assert ts.here("-p", "--trust", "--no-skills", "say hello").out == "from the model\n"
+        assert ts.here("-p", "--trust", "--no-skills", "say hello").said == "from the model\n"
         assert "run_skill" not in offered(server)
-        assert ts.here("-p", "say hello").out == "from the model\n"
-        assert ts.here("-p", "--trust", "--no-skills", "/greet Bo").out == "hello Bo.\n"
+        assert ts.here("-p", "say hello").said == "from the model\n"
+        assert ts.here("-p", "--trust", "--no-skills", "/greet Bo").said == "hello Bo.\n"
         assert len(server.requests) == 2
 
 
@@ -219,7 +219,7 @@ def test_the_model_is_that_of_the_key_there_is_and_flags_reach_it(ts: Ts, tmp_pa
     with AnthropicServer(replies) as server:
         ts.env = {"ANTHROPIC_API_KEY": "sk-test", "ANTHROPIC_BASE_URL": server.url}
         words = ("--append-system-prompt", "Speak Latin.", "--add-dir", "../beside", "-y")
-        assert ts.here("-p", "hi", *words).out == "written\n"
+        assert ts.here("-p", "hi", *words).said == "written\n"
         sent = server.requests[0].json
         assert sent["model"].startswith("claude-")
         assert "Speak Latin." in head(server, 0)[1]
@@ -229,5 +229,5 @@ def test_the_model_is_that_of_the_key_there_is_and_flags_reach_it(ts: Ts, tmp_pa
         assert server.requests[-1].json["model"] == "other"
     with OpenAIServer([Answer(text="at home")]) as server:
         ts.env = {"COMPAT_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "sk-not-sent"}
-        assert ts.here("-p", "hi", model="compat/own").out == "at home\n"
+        assert ts.here("-p", "hi", model="compat/own").said == "at home\n"
         assert "sk-not-sent" not in json.dumps(server.requests[0].headers)

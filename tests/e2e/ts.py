@@ -39,6 +39,12 @@ class Ran:
         return self.raw.decode("utf-8")
 
     @property
+    def said(self) -> str:
+        """stdout of a command that has to have ended well."""
+        assert self.code == 0, self
+        return self.out
+
+    @property
     def json(self) -> dict[str, Any]:
         """stdout, which has to be one JSON object and nothing else."""
         value = json.loads(self.raw)
