@@ -100,6 +100,16 @@ class StepFinished(Base, frozen=True, tag="step.finished"):
     seconds: float = 0.0
     usage: Usage = Usage()
     reused: bool | UnsetType = UNSET
+    key: str | UnsetType = UNSET  # SHA-256 of all that it was made from, where that is known
+    hashes: dict[str, str] = {}  # SHA-256 of the files it left, by path: absolute in the workspace,
+    # relative to the working directory for those it wrote there
+
+
+class TreeKept(Base, frozen=True, tag="tree.kept"):
+    """The working tree as it stood before or after a step, or a whole run: what undo goes by."""
+
+    tree: str  # id of a git tree in the store of .agent/undo
+    moment: Literal["before", "after"]
 
 
 class PlanRevised(Base, frozen=True, tag="plan.revised"):
@@ -144,6 +154,7 @@ Event: TypeAlias = (
     | PermissionAsked
     | PermissionDecided
     | StepFinished
+    | TreeKept
     | PlanRevised
     | RevisionFailed
     | RunFinished

@@ -31,6 +31,7 @@ from agent.event import (
     TextDelta,
     ToolFinished,
     ToolStarted,
+    TreeKept,
     step_of,
 )
 from agent.message import Usage, summed
@@ -330,7 +331,7 @@ class State:
                 self.finished = event
             case (
                 Text() | TextDelta() | ToolStarted() | ToolFinished() | Notice()
-                | PermissionAsked() | PermissionDecided()
+                | PermissionAsked() | PermissionDecided() | TreeKept()
             ):  # fmt: skip
                 pass  # shown, but nothing follows from them
             case _:

@@ -23,6 +23,7 @@ from agent.event import (
     TextDelta,
     ToolFinished,
     ToolStarted,
+    TreeKept,
     step_of,
 )
 from agent.plan import Step
@@ -123,6 +124,8 @@ class Story:
                 yield from self._called(event)
             case ModelCalled() | Text() | TextDelta() | PermissionAsked() | PermissionDecided():
                 yield from self._more(event)
+            case TreeKept():
+                pass
             case _:
                 assert_never(event)
 
