@@ -122,10 +122,11 @@ class Story:
                 yield "yellow", f"⊘ {self._of(event)}{one_line(tool, 60)} was not allowed ({why})"
             case ToolStarted() | ToolFinished():
                 yield from self._called(event)
-            case ModelCalled() | Text() | TextDelta() | PermissionAsked() | PermissionDecided():
+            case (
+                ModelCalled() | Text() | TextDelta() | TreeKept()
+                | PermissionAsked() | PermissionDecided()
+            ):  # fmt: skip
                 yield from self._more(event)
-            case TreeKept():
-                pass
             case _:
                 assert_never(event)
 
