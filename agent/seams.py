@@ -6,8 +6,8 @@ from typing import Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from agent.event import Event
+from agent.job import Job
 from agent.message import Reply, Request, Say
-from agent.state import Job
 from agent.stop import Stop
 
 Sink: TypeAlias = Callable[[Event], None]

@@ -7,10 +7,10 @@ event: `due` tells it, and it counts once it has been applied.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, Protocol, TypeAlias, assert_never
+from collections.abc import Iterable, Iterator
+from typing import Protocol, assert_never
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from agent.event import (
     Event,
@@ -34,54 +34,16 @@ from agent.event import (
     TreeKept,
     step_of,
 )
+from agent.job import Attempt, Job, Revise
+from agent.level import waiting
 from agent.message import Usage, summed
-from agent.order import order, ranks
+from agent.order import ranks
 from agent.plan import MOST_STEPS, Plan, Step, copies, items
+from agent.standing import Skip, Standings
 from agent.when import holds, wanted
 
 MOST_REVISIONS = 3  # of a run
 MOST_COPIES = MOST_STEPS  # of one foreach
-LINE = 300  # characters of a line about a step that is not done
-
-Standing: TypeAlias = Status | Literal["running", "waiting"]
-Skip: TypeAlias = Literal["when", "need", "revision"]
-"""Why a step is skipped: its own `when`, something that it waited for, a revision."""
-
-
-class Told(Struct, frozen=True, kw_only=True):
-    """What a step is told of a step that it needs."""
-
-    id: str
-    status: Standing
-    text: str  # "" where it was skipped
-    outputs: tuple[str, ...]
-    words: str = ""  # how it failed, or why it was skipped
-
-
-class Attempt(Struct, frozen=True, kw_only=True):
-    """A job: try a step. Holds all that its worker needs to know."""
-
-    step: Step
-    number: int  # from 1, over all revisions
-    goal: str
-    results: tuple[Told, ...]  # of the steps it waited for
-    steps: tuple[Step, ...]  # the plan
-    failure: str = ""  # how the attempt before has failed
-    cut_off: bool = False  # the attempt before was interrupted: what it did is not known
-
-
-class Revise(Struct, frozen=True, kw_only=True):
-    """A job: decide what becomes of a plan, one of whose steps has failed for good."""
-
-    step: Step
-    failure: str
-    goal: str
-    steps: tuple[Step, ...]
-    standing: Mapping[str, Standing]
-    kept: tuple[Step, ...]  # what a replacing plan keeps
-
-
-Job: TypeAlias = Attempt | Revise
 
 
 class Busy(Protocol):
@@ -90,7 +52,7 @@ class Busy(Protocol):
     def __contains__(self, id: str, /) -> bool: ...
 
 
-class State:
+class State(Standings):
     """The only thing of a run that changes. One thread owns it; only `apply` changes it.
 
     >>> State.of([]).over
@@ -98,36 +60,13 @@ class State:
     """
 
     def __init__(self) -> None:
-        self.run: str | None = None
-        self.goal = ""
-        self.cwd = ""
-        self.model = ""
-        self.began = ""  # time of the first event
-        self.resumed = 1  # how often it was begun
-        self.steps: dict[str, Step] = {}  # in plan order; copies and parts behind their group
-        self.plan: tuple[Step, ...] = ()  # the same
-        self.status: dict[str, Standing] = {}  # of the steps that have begun or ended
-        self.tries: dict[str, int] = {}  # attempts begun
-        self.text: dict[str, str] = {}
-        self.error: dict[str, str] = {}  # how a step failed, where its text does not say it
-        self.outputs: dict[str, tuple[str, ...]] = {}
-        self.seconds: dict[str, float] = {}  # of the last attempt
-        self.spent: dict[str, Usage] = {}  # of a step, all attempts
-        self.usage = Usage()
-        self.cost_usd: float | None = 0.0  # None once a price is unknown
-        self.revisions = 0
-        self.denials: list[PermissionDecided] = []
-        self.refused: set[str] = set()  # steps that were denied what nobody could be asked about
-        self.finished: RunFinished | None = None
+        super().__init__()
         self._abandoned = False
-        self._skips: dict[str, Skip] = {}
-        self._causes: dict[str, str] = {}  # of a step skipped for a need: whose failure it was
         self._faults: dict[str, str] = {}  # why a foreach can't have copies
         self._left: dict[str, int] = {}  # attempts that a step still has
         self._settled: set[str] = set()  # ended for good
         self._unmet: dict[str, int] = {}  # how many of what a step waits for are to come
         self._behind: dict[str, list[str]] = {}  # the steps that wait for a step
-        self._parts: dict[str, list[str]] = {}  # of a group
         self._rank: dict[str, tuple[int, int]] = {}  # what starts first: most steps behind it
         self._ready: list[tuple[tuple[int, int], str]] = []  # may be tried now, best first
         self._broken: dict[str, None] = {}  # out of attempts, oldest first
@@ -188,111 +127,6 @@ class State:
             failure=self.failure(step.id) if self.standing(step.id) == "failed" else "",
             cut_off=self.standing(step.id) == "cancelled",
         )
-
-    def _told(self, id: str) -> Told:
-        standing = self.standing(id)
-        return Told(
-            id=id,
-            status=standing,
-            text="" if standing == "skipped" else self.text.get(id, ""),
-            outputs=self.outputs.get(id, ()),
-            words=self.failure(id) if standing in {"failed", "skipped"} else "",
-        )
-
-    def _result(self, id: str) -> str:
-        """The text that others get of a step."""
-        return "" if self.standing(id) == "skipped" else self.text.get(id, "")
-
-    def _above(self, step: Step) -> Iterator[Step]:
-        """The groups that a step is in, the innermost first."""
-        while step.part_of in self.steps:
-            step = self.steps[step.part_of]
-            yield step
-
-    def standing(self, id: str) -> Standing:
-        return self.status.get(id, "waiting")
-
-    def failure(self, id: str) -> str:
-        """How a step that failed has failed."""
-        return self.error.get(id) or self.text.get(id, "")
-
-    @property
-    def listed(self) -> list[Step]:
-        """The steps of the plan, without those that are only the pattern of copies to come."""
-        patterns: set[str] = set()
-        for id, step in self.steps.items():
-            parent = self.steps.get(step.part_of)
-            if parent and (
-                parent.id in patterns or (parent.foreach and parent.id not in self.tries)
-            ):
-                patterns.add(id)
-        return [step for id, step in self.steps.items() if id not in patterns]
-
-    @property
-    def top(self) -> list[Step]:
-        """The steps that are no part of another."""
-        return [step for step in self.steps.values() if step.part_of not in self.steps]
-
-    def fine(self, id: str) -> bool:
-        """Whether a step ended as it should: done, skipped by its `when`, or free to fail."""
-        match self.standing(id):
-            case "done":
-                return True
-            case "failed":
-                return self.steps[id].allow_failure
-            case "skipped":
-                return self._skips.get(id) == "when"
-            case _:
-                return False
-
-    @property
-    def outcome(self) -> Literal["done", "partial", "failed"]:
-        """How the run ended, if nothing stopped it."""
-        ids = [step.id for step in self.top]
-        if ids and all(map(self.fine, ids)) and "revision" not in self._skips.values():
-            return "done"
-        return "partial" if "done" in self.status.values() else "failed"
-
-    @property
-    def answer(self) -> str:
-        """The texts of the steps that nothing needs, and a line for each step not done."""
-        return "\n\n".join([*self._ends(self.top), *self._lines(self.listed)])
-
-    def _ends(self, steps: list[Step]) -> list[str]:
-        """The texts of those of the steps that none of them needs, but what its `when` left out."""
-        needed = {
-            need for step in steps if self._skips.get(step.id) != "when" for need in step.after
-        }
-        ends = (step.id for step in steps if step.id not in needed)
-        texts = (self.text.get(id, "").strip() for id in ends if self.standing(id) == "done")
-        return [text for text in texts if text]
-
-    def _lines(self, steps: Iterable[Step]) -> Iterator[str]:
-        """One text with a line for each step that is not done, if there is one."""
-        lines = (f"{step.id}: {self._words(step.id)}" for step in steps if self._missed(step))
-        if text := "\n".join(lines):
-            yield text
-
-    def _missed(self, step: Step) -> bool:
-        """Whether there is something to say of a step that is not done. Of the parts of a group
-        that did not begin there is not, nor of those that it can do without."""
-        if self.standing(step.id) == "done" or step.part_of not in self.steps:
-            return self.standing(step.id) != "done"
-        return bool(self.tries.get(step.part_of)) and not self.fine(step.id)
-
-    def _words(self, id: str) -> str:
-        """How a step that is not done stands, in a line."""
-        standing = self.standing(id)
-        if standing == "waiting":
-            return "not begun"
-        if self._parts.get(id) and standing == "failed":
-            return standing  # its parts have lines of their own
-        lines = [line.strip() for line in self.failure(id).splitlines() if line.strip()] or [""]
-        # The output of a command tells how it ended in its last line, other words in their first.
-        at = -1 if lines[-1].startswith(("exit code", "time ran out")) else 0
-        if standing == "skipped" or not lines[at]:
-            return lines[at][:LINE] or standing
-        return f"{standing}: {lines[at][:LINE]}"
 
     # -- the fold ----------------------------------------------------------------------------
 
@@ -356,10 +190,7 @@ class State:
     def _lay_out(self, group: str, behind: int) -> None:
         """Put the parts of a group in order ("" for the whole plan), and theirs."""
         level = [self.steps[id] for id in self._parts.get(group, ())]
-        ids = {step.id for step in level}
-        waits = {step.id: self._peers(step.after, ids) for step in level}
-        for id, of in self._ordered(level, waits).items():
-            waits[id] |= of
+        waits = waiting(self, level, self._settled)
         self._rank |= ranks(level, waits, behind, len(self._rank))
         for step in level:
             open = waits[step.id] - self._settled if self._settled else waits[step.id]
@@ -371,34 +202,6 @@ class State:
                 self._lay_out(step.id, -self._rank[step.id][0])
         for step in level:
             self._look_at(step.id)
-
-    def _peers(self, waited: Iterable[str], level: set[str]) -> set[str]:
-        """The steps of a level that these are, or are in."""
-        found = set(waited)
-        while outside := {id for id in found - level if id in self.steps}:
-            found = found - outside | {self.steps[id].part_of for id in outside}
-        return found & level
-
-    def _ordered(self, level: list[Step], waits: Mapping[str, set[str]]) -> dict[str, set[str]]:
-        """What reads and writes let the open ones of a level wait for besides."""
-        open = [step for step in level if step.id not in self._settled]
-        ids = {step.id for step in open}
-        touching, free = list[Step](), set[str]()
-        for step in open:
-            below = self._below(step.id) if step.group else []
-            parts = [part for part in below if not part.group]
-            if any(part.reads is None and part.writes is None for part in parts):
-                free.add(step.id)
-            touching.append(_with_parts(step, parts) if parts else step)
-        begun = {id for id in ids if self.status.get(id) == "running"}
-        if len(open) < len(level):
-            waits = {id: waits[id] & ids for id in ids}
-        return order(touching, waits, begun, free)
-
-    def _below(self, id: str) -> list[Step]:
-        """All steps in a group, at any depth."""
-        found = [self.steps[part] for part in self._parts.get(id, ())]
-        return found + [step for part in found for step in self._below(part.id)]
 
     def _look_at(self, id: str) -> None:
         """See whether a step may begin, or end, by what has settled so far."""
@@ -469,7 +272,7 @@ class State:
 
     def _copy(self, step: Step) -> None:
         """Put the copies of a `foreach` where its pattern stood."""
-        pattern = self._below(step.id)
+        pattern = self.below(step.id)
         over: list[str] = []
         try:
             over = items(step, self._result(step.source))
@@ -669,12 +472,3 @@ class State:
 
 def _given_up(id: str) -> StepFinished:
     return StepFinished(step=id, status="cancelled", summary="the run was given up")
-
-
-def _with_parts(step: Step, parts: list[Step]) -> Step:
-    """A group as one step that reads and writes what its parts say."""
-    return structs.replace(
-        step,
-        reads=tuple(path for part in parts for path in part.reads or ()),
-        writes=tuple(path for part in parts for path in part.writes or ()),
-    )

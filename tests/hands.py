@@ -10,8 +10,9 @@ from agent.engine.revision import revised
 from agent.engine.run import drive
 from agent.engine.speech import LooseRevision
 from agent.event import Event, PlanCreated, RevisionFailed, RunResumed, Status, StepFinished
+from agent.job import Attempt, Job, Revise
 from agent.plan import Plan, checked, convert
-from agent.state import Attempt, Job, Revise, State
+from agent.state import State
 
 End: TypeAlias = StepFinished | str
 """How an attempt ends: a text is that of a done step; "!text" of a failed one."""

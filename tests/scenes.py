@@ -18,9 +18,10 @@ from agent.event import (
     ToolFinished,
     ToolStarted,
 )
+from agent.job import Revise
 from agent.message import Usage
 from agent.plan import Plan, Step
-from agent.state import Revise, State
+from agent.state import State
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RUN = "20260102-030405-ab12"

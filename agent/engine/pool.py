@@ -5,8 +5,8 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from agent.event import Event
+from agent.job import Job
 from agent.seams import Work
-from agent.state import Job
 from agent.stop import Stop
 
 TICK = 0.2  # seconds; Python runs a signal's handler between two waits: one without end misses it

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import json
 
 from agent.engine.guard import cut
+from agent.job import Attempt, Revise, Told
 from agent.plan import Step, filled
-from agent.state import Attempt, Revise, Told
 
 INLINE = 12_000  # characters of a needed step's result in a prompt
 OUTLINE = 100  # steps of a plan that a prompt lists

@@ -19,10 +19,10 @@ from agent.errors import (
     UsageError,
 )
 from agent.event import PlanRevised, RevisionFailed
+from agent.job import Revise
 from agent.message import Message, Request
 from agent.plan import Plan, checked, convert, expanded
 from agent.seams import Provider
-from agent.state import Revise
 
 
 def no_skill(name: str) -> Plan:

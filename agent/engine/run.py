@@ -4,8 +4,9 @@ from collections.abc import Callable
 from itertools import islice
 
 from agent.event import Event, StepStarted
+from agent.job import Attempt
 from agent.seams import Pool
-from agent.state import Attempt, State
+from agent.state import State
 
 
 def drive(state: State, pool: Pool, record: Callable[[Event], Event]) -> State:

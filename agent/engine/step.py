@@ -36,10 +36,10 @@ from agent.event import (
     ToolFinished,
     ToolStarted,
 )
+from agent.job import Attempt, Job, Revise
 from agent.message import Message, Request, Usage
 from agent.plan import Permissions, Plan, Step, items, unfenced
 from agent.seams import Emit, Models
-from agent.state import Attempt, Job, Revise
 from agent.stop import TIME, Stop
 from agent.tool import Context, Tool
 

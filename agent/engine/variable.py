@@ -7,8 +7,8 @@ semicolon in it can do anything.
 import re
 from pathlib import Path
 
+from agent.job import Attempt
 from agent.plan import Step, variable
-from agent.state import Attempt
 
 MOST = 100_000  # bytes of one variable (Linux takes 131,072 in one, execve(2))
 MOST_OF_ALL = 1_000_000  # bytes (Linux takes a quarter of the stack's limit, mostly 2 MiB)

@@ -24,8 +24,9 @@ from agent.event import (
     ToolStarted,
     step_of,
 )
+from agent.job import Revise
 from agent.plan import Step
-from agent.state import Revise, State
+from agent.state import State
 from agent.views import figures
 from agent.views.gist import gist
 from agent.views.plain import cells, cut, one_line, padded

@@ -23,10 +23,11 @@ from agent.event import (
     encode,
     step_of,
 )
+from agent.job import Attempt, Job, Revise
 from agent.message import Usage
 from agent.order import overlap
 from agent.plan import Plan, Step, checked
-from agent.state import Attempt, Job, Revise, State
+from agent.state import State
 from agent.when import holds, named
 
 PATHS = st.sampled_from(["a.py", "src/**", "src/b.py", "*.md"])

@@ -9,10 +9,11 @@ from agent.engine.pool import ExecutorPool
 from agent.engine.run import drive
 from agent.errors import BudgetError
 from agent.event import Event, PlanCreated, StepFinished, StepStarted, Text
+from agent.job import Attempt, Job
 from agent.message import Message, Reply, Request, Say, Usage
 from agent.plan import Plan, Step
 from agent.seams import Emit, Work
-from agent.state import Attempt, Job, State
+from agent.state import State
 from agent.stop import INTERRUPTED, Stop
 from tests.plans import plan
 

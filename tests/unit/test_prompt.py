@@ -1,8 +1,8 @@
 """What a model reads of a plan that is too long to be told whole."""
 
 from agent.engine import prompt
+from agent.job import Attempt, Revise, Standing
 from agent.plan import Step
-from agent.state import Attempt, Revise, Standing
 
 STEPS = tuple(Step(id=f"s{n}", do=f"do {n}") for n in range(300))
 

@@ -15,9 +15,10 @@ from agent.event import (
     StepFinished,
     StepStarted,
 )
+from agent.job import Revise
 from agent.message import Usage
 from agent.plan import Plan, Step
-from agent.state import Revise, State
+from agent.state import State
 from agent.views.outline import outline
 from tests.hands import Played, Written, steps
 from tests.plans import plan

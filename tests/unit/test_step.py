@@ -27,12 +27,13 @@ from agent.event import (
     StepFinished,
     ToolFinished,
 )
+from agent.job import Attempt, Job, Revise, Told
 from agent.message import Message, Reply, Request, Say, Usage
 from agent.plan import Permissions, Plan, Step, convert
 from agent.providers.script import Line, Script, ScriptCall
 from agent.seams import Answer, Ask, Emit, Provider, Question
 from agent.settings import Mode, Rules
-from agent.state import Attempt, Job, Revise, State, Told
+from agent.state import State
 from agent.stop import INTERRUPTED, TIME, Stop
 from agent.tool import Context, Tool, tool
 from agent.tools.child.command import command
