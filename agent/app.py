@@ -1,71 +1,48 @@
-"""Putting the parts together: the only module that knows them all.
+"""Putting the parts together: where models, tools, settings and the project meet.
 
 An `App` is one command under way: where it works, with what settings, model and tools, who is
-shown what happens and who is asked. It makes plans and runs them.
+shown what happens and who is asked. `agent.runs` runs plans with it, `agent.chat` talks.
 
 The tools are imported where they are used: a third of what is loaded is theirs alone, and a
 chat's prompt does not wait for it.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from time import monotonic
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from agent.engine import prompt
 from agent.engine.budget import Budget, within
 from agent.engine.chat import converse
 from agent.engine.guard import Gate
-from agent.engine.pool import ExecutorPool
-from agent.engine.run import drive
 from agent.engine.speech import (
     Inquire,
     submit_plan,
 )
-from agent.engine.step import Worker
-from agent.errors import AgentError, BudgetError, ConsentError, PlanError, ToolError, UsageError
+from agent.errors import PlanError, ToolError, UsageError
 from agent.event import (
     Event,
     ModelCalled,
     Notice,
     PermissionDecided,
-    PlanCreated,
-    RunFinished,
-    RunResumed,
-    RunStarted,
-    RunStatus,
-    Source,
 )
 from agent.message import Message, Request, Usage, summed
-from agent.plan import Plan, Step, checked, expanded
+from agent.plan import Plan, checked, expanded
 from agent.providers import prices, retry, services, watch
 from agent.seams import Ask, Emit, Provider, Sink
 from agent.settings import Given, Settings
-from agent.state import State
 from agent.stop import Stop
-from agent.store import log, project, settingsfile, workspace
+from agent.store import log, project, settingsfile
 from agent.store import skills as skillfiles
 from agent.tool import Context, Outcome, Tool
-from agent.version import __version__
 from agent.views.ask import nobody
 
 OUTLINE = 6000  # characters of the outline of the code in the system prompt
-
-
-class Ended(Struct, frozen=True, kw_only=True):
-    """How a command has ended, for its exit code and for JSON."""
-
-    code: int
-    answer: str
-    state: State | None = None  # None: no plan was run
-    run: str | None = None
-    error: AgentError | None = None
 
 
 class Tally:
@@ -290,16 +267,11 @@ class App:
             sees=True,
         )
 
-    # -- runs -----------------------------------------------------------------------------------
+    # -- plans and skills -----------------------------------------------------------------------
 
     def ready(self, plan: Plan) -> Plan:
         """The plan with its skills filled in, checked. Raises PlanError, UsageError."""
         return checked(expanded(checked(plan), lambda name: self.skills.find(name).plan))
-
-    def skill(self, skill: skillfiles.Skill, line: str) -> Ended:
-        """Run a skill with the words of a line."""
-        self.notice(f"skill {skill.name} ({skill.source})")
-        return self.run(self.ready(skillfiles.asked(skill, line)), "skill", vouched=skill.trusted)
 
     def called(self, text: str) -> tuple[skillfiles.Skill, str] | None:
         """The skill that a message starts, by `/name` or a phrase, and its words.
@@ -311,116 +283,6 @@ class App:
         if slash := re.fullmatch(r"/(?:skill:)?([A-Za-z0-9_-]+)(?:\s+(.*))?", text, re.DOTALL):
             return self.skills.find(slash[1]), slash[2] or ""
         return None
-
-    def run(self, plan: Plan, source: Source, *, vouched: bool) -> Ended:
-        """Run a plan that is ready, in a log of its own, to its end.
-
-        `vouched`: its commands are the user's own word, and run without being asked about.
-        """
-        asks = asked(plan.steps)  # and what that needs is read before anything is written
-        model = self.main_model if asks else ""
-        system = self.system(prompt.STEP) if asks else ""
-        place = workspace.begun(self.cwd)
-        with log.Log(place.log, self.sinks) as record:
-            state = State()
-            state.apply(
-                record(
-                    RunStarted(goal=plan.goal, cwd=str(self.cwd), model=model, version=__version__)
-                )
-            )
-            state.apply(record(PlanCreated(plan=plan, source=source)))
-            commands = self.vouched(plan) if vouched else frozenset()
-            return self._drive(state, place, record, commands, system)
-
-    def vouched(self, plan: Plan) -> frozenset[str]:
-        """The commands of a plan that the user named, but for those of skills nobody trusts."""
-        strange = (skill.plan for skill in self.skills.all if not skill.trusted)
-        return commands_of(plan).difference(*map(commands_of, strange))
-
-    def resume(self, place: workspace.Run) -> Ended:
-        """Go on with a run from what its log tells.
-
-        A log that came with a folder from elsewhere is nobody's word: its commands are asked about.
-        """
-        with log.Log(place.log, self.sinks) as record:
-            if record.before.notice:
-                self.notice(record.before.notice)
-            state = State.of(record.before.events)
-            if state.finished and state.finished.status == "done":
-                raise UsageError(f"run {place.id} is done; there is nothing to go on with")
-            here = Path(state.cwd) == self.cwd
-            if not here:
-                self.notice(f"this run was begun in {state.cwd}")
-            system = self.system(prompt.STEP) if asked(state.listed) else ""
-            place.workspace.mkdir(parents=True, exist_ok=True)
-            state.apply(record(RunResumed(attempt=state.resumed + 1)))
-            own = frozenset[str]()
-            for event in record.before.events:
-                if here and isinstance(event, PlanCreated) and event.source != "model":
-                    own = self.vouched(event.plan)
-            return self._drive(state, place, record, own, system)
-
-    def _drive(
-        self,
-        state: State,
-        place: workspace.Run,
-        record: Callable[[Event], Event],
-        vouched: frozenset[str],
-        system: str,
-    ) -> Ended:
-        began = monotonic()
-        stop = self.stop.child()
-        work = self._worker(place, stop, vouched, system)
-        with ThreadPoolExecutor(self.settings.max_workers, "step") as threads:
-            pool = ExecutorPool(threads, self.settings.max_workers, work, stop)
-            try:
-                drive(state, pool, record)
-            except BaseException:
-                stop.set()  # so that the threads end before the error is told
-                raise
-        state.apply(
-            record(
-                RunFinished(
-                    status=status_of(state, stop),
-                    answer=state.answer,
-                    usage=state.usage,
-                    cost_usd=state.cost_usd,
-                    seconds=round(monotonic() - began, 3),
-                )
-            )
-        )
-        error = None
-        if stop.is_set and stop.words:
-            error = AgentError(stop.words, hint=f"`ts resume {place.id}` goes on with the run")
-        return Ended(
-            code=code_of(state, stop), answer=state.answer, state=state, run=place.id, error=error
-        )
-
-    def _worker(
-        self, place: workspace.Run, stop: Stop, vouched: frozenset[str], system: str
-    ) -> Worker:
-        from agent.tools.child.command import command
-
-        home = place.workspace.resolve()
-        skills = self.skills  # read here: what there is to say of them is this thread's to tell
-        return Worker(
-            models=self.models,
-            tools=self.tools(),
-            gate=self.gate,
-            context=structs.replace(self.context(home), stop=stop),
-            command=command,
-            inquire=self.people.inquire,
-            fits=fits,
-            budget=self.budget,
-            system=system,
-            revise_system=prompt.REVISE,
-            workspace=home,
-            max_turns=self.settings.max_turns,
-            vouched=vouched,
-            find=lambda name: skills.find(name).plan,
-        )
-
-    # -- planning -------------------------------------------------------------------------------
 
     def plan(self, task: str) -> Plan:
         """The plan that the model makes for a task; nothing is run. Raises PlanError."""
@@ -452,34 +314,6 @@ class App:
         if not made:
             raise PlanError(["the model gave no plan that can run"])
         return made[-1]
-
-
-def asked(steps: Iterable[Step]) -> bool:
-    """Whether a model is asked for any of them."""
-    return any(step.do is not None for step in steps)
-
-
-def commands_of(plan: Plan) -> frozenset[str]:
-    """The commands that stand in a plan."""
-    return frozenset(
-        text for step in plan.steps for text in (step.run, step.verify) if text is not None
-    )
-
-
-def status_of(state: State, stop: Stop) -> RunStatus:
-    """How a run has ended."""
-    if stop.is_set and not (state.over and state.outcome == "done"):
-        return "over-budget" if stop.why == BudgetError.exit_code else "interrupted"
-    return state.outcome
-
-
-def code_of(state: State, stop: Stop) -> int:
-    """The exit code of a run that has ended."""
-    if state.over and state.outcome == "done" and not state.refused:
-        return 0
-    if stop.is_set:
-        return stop.why
-    return ConsentError.exit_code if state.refused else AgentError.exit_code
 
 
 def fits(value: Any, schema: dict[str, Any]) -> str:

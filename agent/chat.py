@@ -2,7 +2,8 @@
 
 from msgspec import structs
 
-from agent.app import App, Ended
+from agent import runs
+from agent.app import App
 from agent.engine import prompt
 from agent.engine.chat import converse
 from agent.engine.guard import all_guarded
@@ -11,6 +12,7 @@ from agent.errors import ConsentError, ToolError, UsageError
 from agent.message import Image, Message, Request
 from agent.plan import Plan
 from agent.providers import watch
+from agent.runs import Ended
 from agent.seams import Question
 from agent.store import planfile, sessions
 from agent.store import skills as skillfiles
@@ -66,7 +68,7 @@ class Chat:
     def skill(self, skill: skillfiles.Skill, words: str, said: str) -> Ended:
         """Run a skill that the user has called; what came of it is part of the conversation."""
         self._keep(Message(role="user", text=said))
-        ended = self.app.skill(skill, words)
+        ended = runs.run_skill(self.app, skill, words)
         self._keep(Message(role="assistant", text=ended.answer or "(no text)"))
         return ended
 
@@ -107,7 +109,7 @@ class Chat:
         if app.gate.mode == "plan":
             return self._finished(Ended(code=0, answer=planfile.dump(plan)))
         seen = app.people.there and app.gate.mode == "default" and self._confirmed(plan)
-        return self._finished(app.run(plan, "model", vouched=seen))
+        return self._finished(runs.run(app, plan, "model", vouched=seen))
 
     def _confirmed(self, plan: Plan) -> bool:
         """Whether the user has seen this plan, with its commands, and said yes to it.
@@ -124,7 +126,7 @@ class Chat:
 
     def _skill(self, name: str, arguments: str) -> Outcome:
         try:
-            return self._finished(self.app.skill(self.app.skills.find(name), arguments))
+            return self._finished(runs.run_skill(self.app, self.app.skills.find(name), arguments))
         except UsageError as error:
             raise ToolError(f"{error}. {error.hint}") from error
 

@@ -118,6 +118,7 @@ def bare(url: str) -> float:
 
 def run(cwd: Path, model: str, plan: "Plan", workers: int) -> float:
     """Seconds that a run takes, in an App of its own, from its plan to its end."""
+    from agent import runs
     from agent.app import App
     from agent.stop import Stop
     from agent.store import settingsfile
@@ -129,7 +130,7 @@ def run(cwd: Path, model: str, plan: "Plan", workers: int) -> float:
         _ = app.skills
 
         def act() -> None:
-            ended = app.run(app.ready(plan), "file", vouched=True)
+            ended = runs.run(app, app.ready(plan), "file", vouched=True)
             assert ended.code == 0, f"every step is done: {ended}"
 
         return rig.seconds(act)()

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from threading import Thread
 from types import FrameType
 
-from agent.app import App, Ended, People
+from agent.app import App, People
 from agent.chat import Chat
 from agent.commands.front import directory, load, output, say_error, session_of
 from agent.errors import AgentError, UsageError, near
 from agent.event import Text
+from agent.runs import Ended
 from agent.settings import Mode
 from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop
 from agent.store import sessions, settingsfile

@@ -15,12 +15,13 @@ from tempfile import TemporaryDirectory, gettempdir, mkdtemp
 
 from msgspec import structs
 
-from agent.app import App, Ended
+from agent.app import App
 from agent.chat import Chat
 from agent.commands.front import Screen, directory, opened, output
 from agent.errors import AgentError, StoppedError, UsageError
 from agent.event import Event, RunFinished
 from agent.providers.services import SERVICES
+from agent.runs import Ended
 from agent.seams import Sink
 from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop
 from agent.store import sessions, settingsfile

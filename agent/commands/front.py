@@ -18,10 +18,11 @@ from typing import Any, TextIO
 import msgspec
 from msgspec import structs
 
-from agent.app import NOBODY, App, Ended, People
+from agent.app import NOBODY, App, People
 from agent.errors import AgentError, ConsentError, FaultError, UsageError
 from agent.event import Event
 from agent.rule import listed
+from agent.runs import Ended
 from agent.seams import Sink
 from agent.settings import MODES
 from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop

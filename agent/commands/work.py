@@ -11,12 +11,14 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from agent.app import App, Ended, fits
+from agent import runs
+from agent.app import App, fits
 from agent.chat import Chat
 from agent.commands.front import Screen, answer, opened, print_json, say, session_of
 from agent.errors import AgentError, UsageError
 from agent.event import RunFinished, Source
 from agent.plan import unfenced, with_arguments
+from agent.runs import Ended
 from agent.store import log, planfile, sessions, workspace
 from agent.store.skills import Skill
 from agent.views.figures import counted
@@ -35,7 +37,7 @@ def headless(typed: argparse.Namespace) -> int:
         session: sessions.Session | None = None
         try:
             if called := app.called(text):
-                return screen.finish(app, app.skill(*called))
+                return screen.finish(app, runs.run_skill(app, *called))
             session = session_of(typed, app)
             for notice in session.notices:
                 app.notice(notice)
@@ -125,7 +127,7 @@ def run(typed: argparse.Namespace) -> int:
             screen.close()
             answer(dry_run(made, app.settings.max_workers))
             return 0
-        return screen.finish(app, app.run(made, source, vouched=vouched))
+        return screen.finish(app, runs.run(app, made, source, vouched=vouched))
 
 
 def skill_of(app: App, name: str) -> Skill:
@@ -150,7 +152,7 @@ def resume(typed: argparse.Namespace) -> int:
     with opened(typed, screen.sinks, people=screen.people) as app:
         place = workspace.find(app.cwd, typed.words[0]) if typed.words else unfinished(app.cwd)
         screen.recall(log.read(place.log))
-        return screen.finish(app, app.resume(place))
+        return screen.finish(app, runs.resume(app, place))
 
 
 def unfinished(cwd: Path) -> workspace.Run:

@@ -1,0 +1,177 @@
+"""Runs: a plan begun in a log of its own, or gone on with from one, and how that ends."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import monotonic
+
+from msgspec import Struct, structs
+
+from agent.app import App, fits
+from agent.engine import prompt
+from agent.engine.pool import ExecutorPool
+from agent.engine.run import drive
+from agent.engine.step import Worker
+from agent.errors import AgentError, BudgetError, ConsentError, UsageError
+from agent.event import Event, PlanCreated, RunFinished, RunResumed, RunStarted, RunStatus, Source
+from agent.plan import Plan, Step
+from agent.state import State
+from agent.stop import Stop
+from agent.store import log, workspace
+from agent.store import skills as skillfiles
+from agent.version import __version__
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """How a command has ended, for its exit code and for JSON."""
+
+    code: int
+    answer: str
+    state: State | None = None  # None: no plan was run
+    run: str | None = None
+    error: AgentError | None = None
+
+
+def run_skill(app: App, skill: skillfiles.Skill, line: str) -> Ended:
+    """Run a skill with the words of a line."""
+    app.notice(f"skill {skill.name} ({skill.source})")
+    return run(app, app.ready(skillfiles.asked(skill, line)), "skill", vouched=skill.trusted)
+
+
+def run(app: App, plan: Plan, source: Source, *, vouched: bool) -> Ended:
+    """Run a plan that is ready, in a log of its own, to its end.
+
+    `vouched`: its commands are the user's own word, and run without being asked about.
+    """
+    asks = asked(plan.steps)  # and what that needs is read before anything is written
+    model = app.main_model if asks else ""
+    system = app.system(prompt.STEP) if asks else ""
+    place = workspace.begun(app.cwd)
+    with log.Log(place.log, app.sinks) as record:
+        state = State()
+        state.apply(
+            record(RunStarted(goal=plan.goal, cwd=str(app.cwd), model=model, version=__version__))
+        )
+        state.apply(record(PlanCreated(plan=plan, source=source)))
+        commands = vouched_in(app, plan) if vouched else frozenset()
+        return _drive(app, state, place, record, commands, system)
+
+
+def vouched_in(app: App, plan: Plan) -> frozenset[str]:
+    """The commands of a plan that the user named, but for those of skills nobody trusts."""
+    strange = (skill.plan for skill in app.skills.all if not skill.trusted)
+    return commands_of(plan).difference(*map(commands_of, strange))
+
+
+def resume(app: App, place: workspace.Run) -> Ended:
+    """Go on with a run from what its log tells.
+
+    A log that came with a folder from elsewhere is nobody's word: its commands are asked about.
+    """
+    with log.Log(place.log, app.sinks) as record:
+        if record.before.notice:
+            app.notice(record.before.notice)
+        state = State.of(record.before.events)
+        if state.finished and state.finished.status == "done":
+            raise UsageError(f"run {place.id} is done; there is nothing to go on with")
+        here = Path(state.cwd) == app.cwd
+        if not here:
+            app.notice(f"this run was begun in {state.cwd}")
+        system = app.system(prompt.STEP) if asked(state.listed) else ""
+        place.workspace.mkdir(parents=True, exist_ok=True)
+        state.apply(record(RunResumed(attempt=state.resumed + 1)))
+        own = frozenset[str]()
+        for event in record.before.events:
+            if here and isinstance(event, PlanCreated) and event.source != "model":
+                own = vouched_in(app, event.plan)
+        return _drive(app, state, place, record, own, system)
+
+
+def _drive(
+    app: App,
+    state: State,
+    place: workspace.Run,
+    record: Callable[[Event], Event],
+    vouched: frozenset[str],
+    system: str,
+) -> Ended:
+    began = monotonic()
+    stop = app.stop.child()
+    work = _worker(app, place, stop, vouched, system)
+    with ThreadPoolExecutor(app.settings.max_workers, "step") as threads:
+        pool = ExecutorPool(threads, app.settings.max_workers, work, stop)
+        try:
+            drive(state, pool, record)
+        except BaseException:
+            stop.set()  # so that the threads end before the error is told
+            raise
+    state.apply(
+        record(
+            RunFinished(
+                status=status_of(state, stop),
+                answer=state.answer,
+                usage=state.usage,
+                cost_usd=state.cost_usd,
+                seconds=round(monotonic() - began, 3),
+            )
+        )
+    )
+    error = None
+    if stop.is_set and stop.words:
+        error = AgentError(stop.words, hint=f"`ts resume {place.id}` goes on with the run")
+    return Ended(
+        code=code_of(state, stop), answer=state.answer, state=state, run=place.id, error=error
+    )
+
+
+def _worker(
+    app: App, place: workspace.Run, stop: Stop, vouched: frozenset[str], system: str
+) -> Worker:
+    from agent.tools.child.command import command
+
+    home = place.workspace.resolve()
+    skills = app.skills  # read here: what there is to say of them is this thread's to tell
+    return Worker(
+        models=app.models,
+        tools=app.tools(),
+        gate=app.gate,
+        context=structs.replace(app.context(home), stop=stop),
+        command=command,
+        inquire=app.people.inquire,
+        fits=fits,
+        budget=app.budget,
+        system=system,
+        revise_system=prompt.REVISE,
+        workspace=home,
+        max_turns=app.settings.max_turns,
+        vouched=vouched,
+        find=lambda name: skills.find(name).plan,
+    )
+
+
+def asked(steps: Iterable[Step]) -> bool:
+    """Whether a model is asked for any of them."""
+    return any(step.do is not None for step in steps)
+
+
+def commands_of(plan: Plan) -> frozenset[str]:
+    """The commands that stand in a plan."""
+    return frozenset(
+        text for step in plan.steps for text in (step.run, step.verify) if text is not None
+    )
+
+
+def status_of(state: State, stop: Stop) -> RunStatus:
+    """How a run has ended."""
+    if stop.is_set and not (state.over and state.outcome == "done"):
+        return "over-budget" if stop.why == BudgetError.exit_code else "interrupted"
+    return state.outcome
+
+
+def code_of(state: State, stop: Stop) -> int:
+    """The exit code of a run that has ended."""
+    if state.over and state.outcome == "done" and not state.refused:
+        return 0
+    if stop.is_set:
+        return stop.why
+    return ConsentError.exit_code if state.refused else AgentError.exit_code
