@@ -6,7 +6,8 @@
 
 A request that the real service would refuse gets a 400 which says why, is noted in
 `server.refused`, and fails the test at the end of the `with` unless the server is `lenient`.
-Answers are taken one after another; where none is left, the last one is given again.
+Answers are taken one after another; where none is left, the last one is given again. Given a
+function instead, it is asked what to say to each request: the order of requests then tells nothing.
 """
 
 import gzip
@@ -88,8 +89,11 @@ class Server:
 
     path: str
 
-    def __init__(self, answers: Sequence[Scripted], *, lenient: bool = False) -> None:
-        self._answers = list(answers)
+    def __init__(
+        self, answers: Sequence[Scripted] | Callable[[Ask], Scripted], *, lenient: bool = False
+    ) -> None:
+        self._replies = answers if callable(answers) else None
+        self._answers = [] if callable(answers) else list(answers)
         self._lenient = lenient
         self._lock = threading.Lock()
         self.over = threading.Event()
@@ -155,6 +159,8 @@ class Server:
             if faults:
                 self.refused.append("; ".join(faults))
                 answer: Scripted = failing(400, "invalid_request_error", faults[0])
+            elif self._replies:
+                answer = self._replies(ask)
             else:
                 answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         try:
