@@ -29,7 +29,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     goal: str
     results: tuple[Told, ...]  # of the steps it waited for
     steps: tuple[Step, ...]  # the plan
-    failure: str = ""  # how the attempt before has failed
+    failure: str = ""  # how the last attempt that came to its end has failed
     cut_off: bool = False  # the attempt before was interrupted: what it did is not known
 
 

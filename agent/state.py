@@ -63,6 +63,7 @@ class State(Standings):
         super().__init__()
         self._abandoned = False
         self._faults: dict[str, str] = {}  # why a foreach can't have copies
+        self._failures: dict[str, str] = {}  # how the last whole attempt of a step has failed
         self._left: dict[str, int] = {}  # attempts that a step still has
         self._settled: set[str] = set()  # ended for good
         self._unmet: dict[str, int] = {}  # how many of what a step waits for are to come
@@ -124,7 +125,7 @@ class State(Standings):
             goal=self.goal,
             results=tuple(self._told(id) for id in waited if id in self.steps),
             steps=self.plan,
-            failure=self.failure(step.id) if self.standing(step.id) == "failed" else "",
+            failure=self._failures.get(step.id, ""),
             cut_off=self.standing(step.id) == "cancelled",
         )
 
@@ -330,6 +331,10 @@ class State(Standings):
         if event.status == "skipped":
             self._skips[id], self._causes[id], _ = self._hindrance(step) or ("need", id, "")
         self.status[id] = event.status
+        if event.status == "done":
+            self._failures.pop(id, None)
+        if event.status == "failed":
+            self._failures[id] = self.failure(id)
         if event.status == "failed" and not step.group and id not in self.refused:
             if self._left.get(id, 0) > 0 and not self._abandoned:
                 self._look_at(id)
@@ -440,6 +445,7 @@ class State(Standings):
         kept |= {id: new[id] for id in judged if id in self.steps and id in new}
         for id in {*self.steps, *new} - kept.keys():
             self.status.pop(id, None)
+            self._failures.pop(id, None)
             self._open_again(id)
         self._broken = {id: None for id in self._broken if id in kept}
         self._set(kept | {id: step for id, step in new.items() if id not in kept})

@@ -918,6 +918,19 @@ def test_a_group_goes_on_with_its_parts() -> None:
     assert second.pool.order == ["sub.b", "post"]
 
 
+def test_a_failure_is_told_to_the_next_attempt_though_one_was_cut_off_between() -> None:
+    made = steps({"id": "a", "do": "x", "attempts": 2})
+    cut = StepFinished(status="cancelled", summary="interrupted")
+    first = Played(made, Written({"a": ["!no roof", cut]}, life=2))
+    second = Played(made, Written({"a": [""]}), first.log)
+    assert (second.pool.attempt("a", 3).failure, second.pool.attempt("a", 3).cut_off) == (
+        "no roof",
+        True,
+    )
+    killed = Played(made, Written({"a": [""]}), first.log[:-1])
+    assert killed.pool.attempt("a", 3).failure == "no roof"
+
+
 def test_a_failure_whose_revision_was_cut_off_is_judged_again() -> None:
     made = plan(a="", b="a")
     log: list[Event] = [
