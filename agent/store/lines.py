@@ -23,6 +23,7 @@ from agent.store.disk import contents, failed, opened, private, regular
 T = TypeVar("T", bound=Struct)
 
 LONGEST = 64 * 1024 * 1024  # bytes of a line; a reader takes no more of it
+WAIT = "wait until that one has ended"
 _sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)  # macOS has only fsync
 
 
@@ -51,11 +52,11 @@ class Lines:
     """Opens such a file for adding, and makes it (0600) where it is not there.
 
     `whole` says whether a last line without `\\n` is all there; it is kept then. `torn` is how
-    many bytes were not. Raises UsageError if another process has it open, and names that one;
-    AgentError where the file can't be used.
+    many bytes were not. Raises UsageError with `hint` if another process has it open, and names
+    that one; AgentError where the file can't be used.
     """
 
-    def __init__(self, path: Path, whole: Callable[[bytes], bool]) -> None:
+    def __init__(self, path: Path, whole: Callable[[bytes], bool], *, hint: str = WAIT) -> None:
         private(path.parent)
         self.path = path
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
@@ -65,7 +66,7 @@ class Lines:
             raise failed(path, error) from error
         try:
             regular(self._fd)
-            self._lock()
+            self._lock(hint)
             self.torn = self._mend(whole)
         except OSError as error:
             os.close(self._fd)
@@ -75,7 +76,7 @@ class Lines:
             raise
         self._unsure = False  # whether the end of the file may hold a part of a line
 
-    def _lock(self) -> None:
+    def _lock(self, hint: str) -> None:
         note = self.path.with_suffix(".pid")
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -84,9 +85,7 @@ class Lines:
             with suppress(UsageError, ValueError):
                 pid = int(contents(note, 32, follow=False))
                 who = "this process" if pid == os.getpid() else f"process {pid}"
-            raise UsageError(
-                f"{self.path.stem} is in use by {who}", hint="wait until that one has ended"
-            ) from error
+            raise UsageError(f"{self.path.stem} is in use by {who}", hint=hint) from error
         with suppress(OSError):  # a courtesy: the lock holds without it
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
             out = os.open(note, flags, 0o600)

@@ -2,120 +2,50 @@
 
 Every directory has its own, in `.agent/sessions/`. Nothing is made before the first message.
 A line that can't be read is passed over and told; what hung on it hangs on the line before.
+What the disk refuses is kept here, and written with what comes next.
 """
 
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import Self
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from agent.errors import UsageError
-from agent.message import Call, Message, Result
+from agent.errors import AgentError, UsageError
+from agent.message import Message
 from agent.store.disk import failed
 from agent.store.lines import Lines, encodable, lines, now
+from agent.store.tree import (
+    FAULTS,
+    Entry,
+    Head,
+    Moved,
+    Record,
+    Titled,
+    Tree,
+    decode,
+    encode,
+    repaired,
+    whole,
+)
 from agent.store.workspace import chosen, folder, fresh, names, prepared
 
-CUT = "interrupted: this call did not come to its end; what it has done is not known"
-WORDS = 80  # characters of a conversation's beginning in a list
-
-
-class Head(Struct, frozen=True, kw_only=True, tag="session", omit_defaults=True):
-    """The first line."""
-
-    id: str
-    cwd: str
-    time: str
-    of: str = ""  # the conversation that it was forked from
-
-
-class Entry(Struct, frozen=True, kw_only=True, tag="message", omit_defaults=True):
-    id: str
-    parent: str  # the message before it; "": it is the first
-    time: str
-    model: str = ""
-    message: Message
-
-
-class Moved(Struct, frozen=True, kw_only=True, tag="moved"):
-    """The conversation goes on after the message `to`; "": from the start."""
-
-    to: str
-    time: str
-
-
-Record: TypeAlias = Head | Entry | Moved
-
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Record).decode
+WORDS = 80  # characters of a conversation's beginning in a list, and of its title
+FORK = "--fork-session, or /fork, begins a new one with the same messages"
 
 
 class Summary(Struct, frozen=True, kw_only=True):
     """A conversation in a list."""
 
     id: str
+    title: str  # that the user gave it; "" for none
     words: str  # how it begins
     count: int  # messages, those of left branches included
     age: float  # seconds since the last one
-
-
-class _Tree:
-    """What a file holds."""
-
-    def __init__(self) -> None:
-        self.head: Head | None = None
-        self.entries: dict[str, Entry] = {}  # by id, in the order of the file
-        self.at = ""  # the message that the next one answers
-        self.lines = 0
-        self.bad: list[int] = []  # lines that can't be read
-        self.torn = False  # the last line is cut short
-        self.gaps: set[str] = set()  # messages whose parent is lost
-        self.last = 0  # the greatest id, which is a number
-
-    @classmethod
-    def of(cls, path: Path) -> Self:
-        """Read a file. Raises AgentError where it can't be opened."""
-        tree = cls()
-        for line in lines(path):
-            tree.lines = line.number
-            if not line.data.strip():
-                continue
-            try:
-                tree.take(_decode(line.data))
-            except (msgspec.DecodeError, ValueError, RecursionError):
-                if line.ended:
-                    tree.bad.append(line.number)
-                else:
-                    tree.torn = True
-        return tree
-
-    def take(self, record: Record) -> None:
-        """Raises ValueError for a message that is there already."""
-        match record:
-            case Head():
-                self.head = self.head or record
-            case Moved(to=to):
-                self.at = to if not to or to in self.entries else self.at
-            case Entry(id=id, parent=parent):
-                if id in self.entries:
-                    raise ValueError("the id is taken")
-                if parent and parent not in self.entries:
-                    self.gaps.add(id)
-                    record = structs.replace(record, parent=next(reversed(self.entries), ""))
-                self.entries[id] = record
-                self.at = id
-                self.last = max(self.last, int(id) if id.isdecimal() and len(id) < 10 else 0)
-
-    def branch(self) -> tuple[Entry, ...]:
-        """The messages that lead to where it stands, oldest first."""
-        found = list[Entry]()
-        at = self.at
-        while entry := self.entries.get(at):  # a parent always stands before its children
-            found.append(entry)
-            at = entry.parent
-        return tuple(reversed(found))
 
 
 class Session:
@@ -124,13 +54,15 @@ class Session:
     Its file is made with the first message; that of a fork takes over the messages then.
     """
 
-    def __init__(self, cwd: Path, id: str, tree: _Tree | None = None, *, of: str = "") -> None:
+    def __init__(self, cwd: Path, id: str, tree: Tree | None = None, *, of: str = "") -> None:
         self.id, self.cwd = id, cwd
         self.path = folder(cwd, "sessions") / f"{id}.jsonl"
         self.notices: tuple[str, ...] = ()  # what a user should know about how it was found
         self._of = of
-        self._tree = tree or _Tree()
+        self._tree = tree or Tree()
         self._file: Lines | None = None
+        self._begun = False  # whether its first lines have been made
+        self._waiting = deque[bytes]()  # lines that are still to be written
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -142,10 +74,23 @@ class Session:
         """The same as a model may be sent them: every call has its result right behind it."""
         return repaired([entry.message for entry in self.entries])
 
+    @property
+    def title(self) -> str:
+        """What the user calls it; "" for nothing."""
+        return self._tree.title
+
+    @property
+    def began(self) -> str:
+        """When its first line was written; "" before that."""
+        return self._tree.head.time if self._tree.head else ""
+
     def add(self, message: Message, model: str = "") -> str:
-        """Keep a message, and return its id. Raises AgentError if it can't be kept."""
-        if self._file is None:
-            self._make()
+        """Keep a message, and return its id.
+
+        Raises AgentError if it can't be written; it is part of the conversation all the same, and
+        is written before the next one.
+        """
+        self._begin()
         entry = Entry(
             id=str(max(self._tree.lines, self._tree.last) + 1),
             parent=self._tree.at,
@@ -165,7 +110,7 @@ class Session:
         if to not in ids:
             raise UsageError(f"there is no message {to!r} in this conversation")
         left = ids[ids.index(to) + 1 :]
-        if self._file:
+        if self._begun:
             self._write(Moved(to=to, time=now()))
         else:
             self._tree.at = to
@@ -173,8 +118,30 @@ class Session:
             return ""
         return "lines of this conversation are lost between there and here"
 
+    def rename(self, title: str) -> None:
+        """Give it a title. Raises UsageError for an empty one, AgentError as `add` does."""
+        if not (words := " ".join(title.split())):
+            raise UsageError("a title has to have a letter in it")
+        self._begin()
+        self._write(Titled(title=words[:WORDS], time=now()))
+
+    def fork(self) -> "Session":
+        """A new conversation that begins with these messages; this one stays as it is.
+
+        Raises AgentError where it can't be written.
+        """
+        tree = Tree()
+        for entry in self.entries:
+            tree.take(entry)
+        forked = Session(self.cwd, new(self.cwd).id, tree, of=self.id)
+        forked._begin()
+        forked._catch_up()
+        return forked
+
     def close(self) -> None:
         if self._file:
+            with suppress(AgentError):  # which was told when it was added
+                self._catch_up()
             self._file.close()
 
     def __enter__(self) -> Self:
@@ -183,24 +150,40 @@ class Session:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _make(self) -> None:
-        prepared(self.cwd, "sessions")
-        self._file = Lines(self.path, _whole)
-        start, self._tree = self.entries, _Tree()
-        self._write(Head(id=self.id, cwd=str(self.cwd), time=now(), of=self._of))
+    def _begin(self) -> None:
+        """Have its first lines ready to be written: those of a fork are its messages."""
+        if self._begun:
+            return
+        self._begun = True
+        start, title, self._tree = self.entries, self._tree.title, Tree()
+        self._take(Head(id=self.id, cwd=str(self.cwd), time=now(), of=self._of))
         for entry in start:
-            self._write(entry)
+            self._take(entry)
+        if title:
+            self._take(Titled(title=title, time=now()))
 
-    def _write(self, record: Record) -> None:
-        assert self._file, "it is open"
+    def _take(self, record: Record) -> None:
         try:
-            line = _encode(record)
+            line = encode(record)
         except UnicodeEncodeError:
             record = encodable(record)
-            line = _encode(record)
-        self._file.add(line, sync=True)
+            line = encode(record)
         self._tree.lines += 1
         self._tree.take(record)
+        self._waiting.append(line)
+
+    def _write(self, record: Record) -> None:
+        self._take(record)
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        if self._file is None:
+            prepared(self.cwd, "sessions")
+            self._file = Lines(self.path, whole)
+        while self._waiting:
+            last = len(self._waiting) == 1  # the others reach the disk with it
+            self._file.add(self._waiting[0], sync=last)
+            self._waiting.popleft()
 
 
 def new(cwd: Path) -> Session:
@@ -212,21 +195,25 @@ def new(cwd: Path) -> Session:
 
 
 def load(cwd: Path, id: str = "", *, fork: bool = False) -> Session:
-    """The conversation of that id, or of the one id that begins so; without one, the newest.
+    """The conversation of that id, that title, or of the one id that begins so; without one, the
+    newest.
 
     `fork`: a new one that begins with its messages and leaves it as it is.
     Raises UsageError where it is none or several, or another process writes it.
     """
-    found = chosen(id, [each for _, each in _by_use(cwd)], "conversation")
+    found = meant(cwd, id)
     session = Session(cwd, found)
     if fork:
-        tree = _Tree.of(session.path)
+        tree = Tree.of(session.path)
         forked = new(cwd)
         session = Session(cwd, forked.id, tree, of=found)
     else:
-        session._file = Lines(session.path, _whole)
-        tree = session._tree = _Tree.of(session.path)
+        session._file = Lines(session.path, whole, hint=FORK)
+        session._begun = True
+        tree = session._tree = Tree.of(session.path)
         tree.torn = session._file.torn > 0
+        with suppress(OSError):  # a courtesy: `-c` goes on with the one that was used last
+            os.utime(session.path)
     session.notices = tuple(_notices(tree, cwd))
     return session
 
@@ -236,7 +223,44 @@ def newest(cwd: Path, *, fork: bool = False) -> Session:
     return load(cwd, fork=fork)
 
 
-def _notices(tree: _Tree, cwd: Path) -> Iterator[str]:
+def read(cwd: Path, id: str = "") -> Session:
+    """The same as `load`, only to be looked at: another process may be writing it."""
+    found = meant(cwd, id)
+    session = Session(cwd, found)
+    session._tree = Tree.of(session.path)
+    session.notices = tuple(_notices(session._tree, cwd))
+    return session
+
+
+def remove(cwd: Path, id: str) -> str:
+    """Delete a conversation, and return its id.
+
+    Raises UsageError for what `load` does not find, and where another process has it open.
+    """
+    if not id:
+        raise UsageError("which conversation?", hint="`ts sessions` lists them")
+    found = meant(cwd, id)
+    path = folder(cwd, "sessions") / f"{found}.jsonl"
+    with Lines(path, lambda line: True):  # nobody writes it now
+        try:
+            path.unlink()
+        except OSError as error:
+            raise failed(path, error) from error
+    return found
+
+
+def meant(cwd: Path, text: str) -> str:
+    """The id of the conversation that a text means. Raises UsageError."""
+    ids = [each for _, each in _by_use(cwd)]
+    if not text or text in ids:
+        return chosen(text, ids, "conversation")
+    fit = [each.id for each in listed(cwd) if each.title.casefold() == text.casefold()]
+    if len(fit) > 1:
+        raise UsageError(f"{text!r} is the title of {len(fit)} conversations: {', '.join(fit[:5])}")
+    return fit[0] if fit else chosen(text, ids, "conversation")
+
+
+def _notices(tree: Tree, cwd: Path) -> Iterator[str]:
     if tree.torn:
         yield "the last message of this conversation was cut short, and is dropped"
     if tree.bad:
@@ -263,20 +287,23 @@ def listed(cwd: Path) -> list[Summary]:
     found = []
     for used, id in _by_use(cwd):
         path = folder(cwd, "sessions") / f"{id}.jsonl"
-        words, count = "", 0
+        title, words, count = "", "", 0
         for line in lines(path):
             if line.data.startswith(b'{"type":"message"'):
                 count += 1
                 words = words or _beginning(line.data)
-        found.append(Summary(id=id, words=words, count=count, age=max(time.time() - used, 0)))
+            elif line.data.startswith(b'{"type":"titled"'):
+                title = _title(line.data) or title
+        age = max(time.time() - used, 0)
+        found.append(Summary(id=id, title=title, words=words, count=count, age=age))
     return found
 
 
 def _beginning(line: bytes) -> str:
     """The first words of a user's message; "" for another one."""
     try:
-        record = _decode(line)
-    except (msgspec.DecodeError, ValueError, RecursionError):
+        record = decode(line)
+    except FAULTS:
         return ""
     if not isinstance(record, Entry) or record.message.role != "user":
         return ""
@@ -284,47 +311,9 @@ def _beginning(line: bytes) -> str:
     return text if len(text) <= WORDS else text[: WORDS - 1] + "…"
 
 
-def repaired(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The same conversation, with one result for each call right behind it, in the calls' order.
-
-    A call that was cut off gets one that says so; a result that answers no call is left out, and
-    a message of which nothing stays.
-    """
-    found = list[Message]()
-    rest = list(messages)
-    while rest:
-        message = rest.pop(0)
-        if message.role == "user":
-            found += _without_results(message)
-            continue
-        found.append(message)
-        if not message.calls:
-            continue
-        behind = list[Message]()
-        while rest and rest[0].role == "user":
-            behind.append(rest.pop(0))
-        answer = behind.pop(0) if behind and behind[0].results else Message(role="user")
-        given = {result.call: result for each in behind for result in each.results}
-        given |= {result.call: result for result in answer.results}
-        results = tuple(given.get(call.id) or _cut(call) for call in message.calls)
-        found.append(structs.replace(answer, results=results))
-        for each in behind:
-            found += _without_results(each)
-    return tuple(found)
-
-
-def _cut(call: Call) -> Result:
-    return Result(call=call.id, text=CUT, ok=False)
-
-
-def _without_results(message: Message) -> list[Message]:
-    bare = structs.replace(message, results=())
-    return [bare] if bare.text or bare.images or not message.results else []
-
-
-def _whole(line: bytes) -> bool:
+def _title(line: bytes) -> str:
     try:
-        _decode(line)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return False
-    return True
+        record = decode(line)
+    except FAULTS:
+        return ""
+    return record.title if isinstance(record, Titled) else ""

@@ -14,7 +14,7 @@ from agent.message import Call, Message, Result
 from agent.plan import Permissions, Plan, Shape, Step, faults, variable
 from agent.store.log import Log, recorded
 from agent.store.planfile import dump, parsed
-from agent.store.sessions import repaired
+from agent.store.tree import repaired
 
 texts = st.text(max_size=40) | st.sampled_from(["null", "yes", "1", "- a", "a: b", "a\n\n b\n "])
 ids = st.text(string.ascii_letters + string.digits + "_.-", min_size=1, max_size=6)

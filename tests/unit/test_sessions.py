@@ -10,7 +10,8 @@ import pytest
 from agent.errors import AgentError, UsageError
 from agent.message import Call, Image, Message, Result, Thought
 from agent.store import sessions
-from agent.store.sessions import CUT, Session, repaired
+from agent.store.sessions import Session
+from agent.store.tree import CUT, repaired
 
 
 def user(text: str) -> Message:
