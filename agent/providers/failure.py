@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from agent.errors import ModelError, ServiceError, SetupError, TooLongError
 from agent.providers.wire import Answered, Endpoint, strict
+from agent.secret import masked
 
 MOST_WAIT = 60.0  # seconds that we wait because a service says so; longer is told to the user
 MOST_WORDS = 500  # characters shown of what a service says
@@ -33,7 +34,6 @@ NO_CREDIT = re.compile(
     r"|billing.?(not.?active|hard)|exceeded_current_quota|billing_error|payment.required",
     re.IGNORECASE,
 )
-SECRET = re.compile(r"\b(sk|key|gsk|xai|pplx|AIza)[-_][\w*.-]{6,}|\bAIza[\w-]{20,}")
 
 
 def check_key(endpoint: Endpoint) -> None:
@@ -241,7 +241,7 @@ def private(words: str, endpoint: Endpoint) -> str:
     if endpoint.key:
         words = words.replace(endpoint.key, "***")
     words = " ".join("".join(c if c.isprintable() else " " for c in words).split())
-    return SECRET.sub("***", words)[:MOST_WORDS] or "no reason given"
+    return masked(words)[:MOST_WORDS] or "no reason given"
 
 
 def safe(url: str) -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agent import secret
 from agent.errors import ToolError
 from agent.tool import Context, tool
 from agent.tools.file.disk import locked, put, read, spot, told
@@ -18,25 +19,6 @@ NOTES = 128 << 10  # bytes of all notes, at most: they are read at every start
 TODOS = 100
 TODO = 300  # characters of a thing to do, at most
 TRIES = 20
-
-# Forms of keys as their issuers document them; then what is called a secret where it stands.
-SECRETS = re.compile(
-    r"""
-      -----BEGIN\ [A-Z ]*PRIVATE\ KEY
-    | \b(?:sk|pk|rk)[-_](?=[\w-]*\d)[\w-]{20,}                   # Anthropic, OpenAI, Stripe
-    | \bgh[pousr]_\w{30,} | \bgithub_pat_\w{30,} | \bglpat-[\w-]{18,}
-    | \b(?:AKIA|ASIA)[0-9A-Z]{16}\b                               # AWS
-    | \bAIza[\w-]{30,}                                            # Google
-    | \bxox[abeoprs]-[\w-]{10,}                                   # Slack
-    | \b(?:hf_|gsk_|npm_|xai-|dop_v1_)[A-Za-z0-9]{30,} | \bpypi-[\w-]{50,}
-    | \beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.                            # a JSON web token
-    | ://[^\s/:@]+:[^\s/@]+@                                      # a password in an address
-    | (?i:\bbearer\s+[\w.~+/-]{16,})
-    | (?i:(?:password|passwd|passphrase|secret|token|api[_ -]?key|access[_ -]?key)["']?
-        \s*(?:[:=]|\bis\b)\s*["']?(?=[^\s"']*[\d!@\#$%^&*])[^\s"'<>{}()$]{8,})
-    """,
-    re.VERBOSE,
-)
 
 
 @tool(writes=True)
@@ -51,7 +33,7 @@ def save_memory(context: Context, note: str) -> str:
         raise ToolError("note is empty")
     if len(fact) > NOTE:
         raise ToolError(f"note has {len(fact)} characters; {NOTE} is the most: keep to one fact")
-    if SECRETS.search(note):
+    if secret.held(note):
         raise ToolError(
             "note looks as if it held a password or key, which memory is not for; say where the "
             "secret is kept instead"
