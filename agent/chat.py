@@ -7,6 +7,7 @@ from agent.app import App
 from agent.engine import prompt
 from agent.engine.chat import converse
 from agent.engine.guard import all_guarded
+from agent.engine.partial import Partial
 from agent.engine.speech import ask_oracle, ask_user, run_skill, submit_plan
 from agent.errors import ConsentError, ToolError, UsageError
 from agent.message import Image, Message, Request
@@ -16,6 +17,7 @@ from agent.runs import Ended
 from agent.seams import Question
 from agent.store import planfile, sessions
 from agent.store import skills as skillfiles
+from agent.store.tree import repaired
 from agent.tool import Outcome, Tool
 
 
@@ -40,7 +42,10 @@ class Chat:
         """
         self._runs.clear()
         emit = self.app.shown
-        provider = watch.said(self.app.models("main", self.app.stop, emit), emit)
+        partial = Partial(emit, self._keep)
+        model = self.app.models("main", self.app.stop, partial.emit)
+        provider = partial.kept(watch.said(model, emit))
+        self.messages = repaired(self.messages)  # the turn before may have been cut off
         self._keep(Message(role="user", text=text, images=images))  # once there is a model for it
         tools = self._tools()
         request = Request(
