@@ -74,6 +74,11 @@ def resume(app: App, place: workspace.Run) -> Ended:
         state = State.of(record.before.events)
         if state.finished and state.finished.status == "done":
             raise UsageError(f"run {place.id} is done; there is nothing to go on with")
+        if not state.steps:
+            raise UsageError(
+                f"the log of run {place.id} holds no plan; there is nothing to go on with",
+                hint="it was cut off before anything was done, or is damaged: begin it anew",
+            )
         here = Path(state.cwd) == app.cwd
         if not here:
             app.notice(f"this run was begun in {state.cwd}")

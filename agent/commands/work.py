@@ -16,7 +16,7 @@ from agent.app import App, fits
 from agent.chat import Chat
 from agent.commands.front import Screen, answer, opened, print_json, say, session_of
 from agent.errors import AgentError, UsageError
-from agent.event import RunFinished, Source
+from agent.event import RunFinished, RunStarted, Source
 from agent.plan import unfenced, with_arguments
 from agent.runs import Ended
 from agent.store import log, planfile, sessions, workspace
@@ -156,10 +156,11 @@ def resume(typed: argparse.Namespace) -> int:
 
 
 def unfinished(cwd: Path) -> workspace.Run:
-    """The newest run that did not come to its end. Raises UsageError."""
+    """The newest run that has a plan and did not come to its end. Raises UsageError."""
     for place in workspace.runs(cwd):
         _, last = log.ends(place.log)
-        if not (isinstance(last, RunFinished) and last.status in {"done", "partial", "failed"}):
+        over = isinstance(last, RunFinished) and last.status in {"done", "partial", "failed"}
+        if not (over or last is None or isinstance(last, RunStarted)):
             return place
     raise UsageError("there is no unfinished run in this directory", hint="`ts runs` lists them")
 
