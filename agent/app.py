@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -41,6 +41,9 @@ from agent.store import log, project, settingsfile
 from agent.store import skills as skillfiles
 from agent.tool import Context, Outcome, Tool
 from agent.views.ask import nobody
+
+if TYPE_CHECKING:
+    from agent.tools.child.survivor import Survivor
 
 OUTLINE = 6000  # characters of the outline of the code in the system prompt
 
@@ -113,6 +116,8 @@ class App:
 
     def close(self) -> None:
         self.shown.close()
+        if "heir" in self.__dict__:
+            self.heir.close()
 
     def notice(self, text: str) -> None:
         self.shown(Notice(text=text))
@@ -202,6 +207,7 @@ class App:
         raw = self._provider(full)
         with self._lock:
             pause = self._pauses.setdefault(full.partition("/")[0], retry.Pause())
+            guess = self._guesses.setdefault(full, self._guess(full))
 
         def tell(text: str) -> None:
             emit(Notice(text=text))
@@ -211,12 +217,22 @@ class App:
             stop.check()
             return False
 
-        idle = self.settings.stream_idle
-        watched = watch.stopping(raw, stop, idle, first=services.silence(full, idle))
+        watched = watch.stopping(raw, stop, self.settings.stream_idle, first=self._silence(full))
         metered = watch.metered(watched, emit, full, self.settings.prices)
-        counted = within(metered, self.budget, tell)
+        counted = within(metered, self.budget, tell, guess=guess, stop=stop)
         patient = retry.retrying(counted, wait, tell, pause=pause)
-        return retry.whole(patient, tell=tell)
+        return whole(patient, tell=tell)
+
+    def _guess(self, name: str) -> Estimate:
+        settings = self.settings
+        most = services.most_output(name, settings.max_output_tokens, settings.thinking_tokens)
+        return Estimate(name, most, settings.prices)
+
+    def _silence(self, name: str) -> float:
+        """Seconds until the first sign of a reply; what the user has said counts everywhere."""
+        idle = self.settings.stream_idle
+        said = "stream_idle" in self.loaded.layered.origins
+        return idle if said else services.silence(name, idle)
 
     def _provider(self, name: str) -> Provider:
         with self._lock:

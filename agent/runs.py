@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -141,7 +142,7 @@ def _worker(
         tools=app.tools(),
         gate=app.gate,
         context=structs.replace(app.context(home), stop=stop),
-        command=command,
+        command=partial(command, heir=app.heir),
         inquire=app.people.inquire,
         fits=fits,
         budget=app.budget,

@@ -25,6 +25,19 @@ class Own(Protocol):
 T = TypeVar("T", bound=Own)
 
 
+class Heir(Protocol):
+    """Ends and removes what this process has begun and made, once it has been killed outright.
+
+    What is told to it is told before it is there, and taken back when it is over. The first two
+    raise OSError where there can be no heir. Any thread may call it.
+    """
+
+    def begun(self, mark: str, leader: int = 0) -> None: ...
+    def made(self, path: Path) -> None: ...
+    def ended(self, mark: str) -> None: ...
+    def removed(self, path: Path) -> None: ...
+
+
 class Context(Struct, frozen=True):
     """The part of the world that a tool may touch, and what one agent keeps.
 
@@ -37,6 +50,7 @@ class Context(Struct, frozen=True):
     workspace: Path | None = None  # the run's shared workspace, resolved; may be written
     env: dict[str, str] = {}  # the environment of commands
     sees: bool = False  # whether the model can look at images
+    heir: Heir | None = None  # None: what is left when this process is killed stays
     owned: dict[type, Any] = {}
 
     def own(self, kind: type[T]) -> T:

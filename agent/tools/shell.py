@@ -10,6 +10,7 @@ What a command leaves running becomes a job: its output is read on, so that it d
 broken pipe, and it ends with the agent at the latest.
 """
 
+import fcntl
 import os
 import shlex
 import shutil
@@ -24,6 +25,7 @@ from pathlib import Path
 from agent.errors import ToolError
 from agent.stop import Stop
 from agent.tool import Context, tool
+from agent.tools.child.after import FOLDER, SHELL
 from agent.tools.child.command import MARK, QUIET, Running, shell
 from agent.tools.child.family import named
 from agent.tools.child.output import Output
@@ -90,6 +92,7 @@ class Job:
         self.output = output
         self._stop = stop.child()
         self._over = threading.Event()
+        self._began = time.monotonic()
 
     def begin(self, seconds: float | None = None) -> None:
         """Attend to it from now on, in a thread of its own."""
@@ -109,8 +112,10 @@ class Job:
 
     @property
     def told(self) -> str:
-        """How it stands, for the model."""
-        return f"has ended: {exit_code(self.running.code)}" if self.over else "still runs"
+        """How it stands, for the model. While it runs, no two looks at it are the same."""
+        if self.over:
+            return f"has ended: {exit_code(self.running.code)}"
+        return f"still runs, for {time.monotonic() - self._began:.1f} s now"
 
     def stop(self) -> None:
         self._stop.set()
@@ -134,6 +139,7 @@ class Shell:
         self._count = 0
         self._cwd = context.cwd
         self._home: Path | None = None  # holds what is carried from call to call, and long outputs
+        self._hold = -1  # the same folder, open and locked
 
     def run(self, command: str, timeout: float | None, stop: Stop) -> str:
         """Run a command to its end and tell how it went."""
@@ -199,6 +205,9 @@ class Shell:
         self._jobs.clear()
         if self._home:
             shutil.rmtree(self._home, ignore_errors=True)
+            if self._context.heir:
+                self._context.heir.removed(self._home)
+            os.close(self._hold)
             self._home = None
 
     @contextmanager
@@ -237,6 +246,7 @@ class Shell:
                 cwd=self._cwd,
                 env={**env, "PWD": str(self._cwd)},
                 feeds=(output.feed,),
+                heir=self._context.heir,
             )
         except (OSError, ValueError) as error:
             raise ToolError(f"the command could not be started: {error}") from error
@@ -305,7 +315,11 @@ class Shell:
     @property
     def _place(self) -> Path:
         if self._home is None:
-            self._home = Path(tempfile.mkdtemp(prefix="ts-shell-"))
+            self._home = Path(tempfile.mkdtemp(prefix=SHELL))
+            self._hold = os.open(self._home, FOLDER)
+            fcntl.flock(self._hold, fcntl.LOCK_EX)  # who sweeps sees that it is in use
+            if self._context.heir:
+                self._context.heir.made(self._home)
         return self._home
 
 

@@ -22,6 +22,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from agent.stop import Stop
+from agent.tool import Heir
 from agent.tools.child.family import family, living
 from agent.tools.child.output import Output
 
@@ -69,23 +70,27 @@ def command(
     env: Mapping[str, str],
     stop: Stop,
     timeout: float | None = None,
-    limit: int = LIMIT,
     args: tuple[str, ...] = (),
+    heir: Heir | None = None,
 ) -> Ran:
     """Run a command in a fresh bash and wait for its end, `timeout` seconds at most.
 
-    `args` are its $1, $2, …. Each output is cut in the middle to about `limit` characters.
+    `args` are its $1, $2, …. Each output is cut in the middle to about LIMIT characters.
     Whatever the command has left running is ended. One that can't be started has code 126 and
     says why on its stderr.
     """
     began = time.monotonic()
-    outputs = Output(limit, plain=False), Output(limit, plain=False)
+    outputs = Output(LIMIT, plain=False), Output(LIMIT, plain=False)
     if stop.is_set:
         return Ran(code=stop.why, stdout="", stderr="", seconds=0, stopped=True)
     argv = [shell(env, cwd), "--norc", "--noprofile", "-c", text, "ts", *args]
     try:
         running = Running(
-            argv, cwd=cwd, env={**env, **QUIET}, feeds=(outputs[0].feed, outputs[1].feed)
+            argv,
+            cwd=cwd,
+            env={**env, **QUIET},
+            feeds=(outputs[0].feed, outputs[1].feed),
+            heir=heir,
         )
     except (OSError, ValueError) as error:
         return Ran(code=126, stdout="", stderr=f"could not be started: {error}", seconds=0)
@@ -116,26 +121,24 @@ def shell(env: Mapping[str, str], cwd: Path) -> str:
 class Running:
     """A command under way. One thread at a time attends to it; its starter ends it.
 
-    `feeds` get what it prints: one for both outputs in their order, or one for each.
+    `feeds` get what it prints: one for both outputs in their order, or one for each. `heir` ends
+    it, with all that it began, if this process is killed.
     """
 
     def __init__(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], feeds: tuple[Feed, ...]
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        feeds: tuple[Feed, ...],
+        heir: Heir | None = None,
     ) -> None:
-        mark = f"{MARK}={secrets.token_hex(8)}"
-        self._mark = mark.encode()
+        self._id, self._heir = secrets.token_hex(8), heir
+        self._mark = f"{MARK}={self._id}".encode()
         self._before = living()
         self._began = time.monotonic()
-        self._process = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env={**env, MARK: mark.partition("=")[2]},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if len(feeds) > 1 else subprocess.STDOUT,
-            start_new_session=True,
-            bufsize=0,
-        )
+        self._process = self._start(argv, cwd, {**env, MARK: self._id}, apart=len(feeds) > 1)
         self._code: int | None = None
         self._drained = False  # what had been printed when the shell ended is read
         self._ended = False
@@ -146,6 +149,30 @@ class Running:
             assert pipe is not None, "it was asked for"
             os.set_blocking(pipe.fileno(), False)
             self._pipes.register(pipe, selectors.EVENT_READ, feed)
+
+    def _start(
+        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, apart: bool
+    ) -> "subprocess.Popen[bytes]":
+        if self._heir:
+            self._heir.begun(self._id)  # a kill may come as soon as it runs
+        try:
+            process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE if apart else subprocess.STDOUT,
+                start_new_session=True,
+                bufsize=0,
+            )
+        except (OSError, ValueError):
+            if self._heir:
+                self._heir.ended(self._id)
+            raise
+        if self._heir:
+            self._heir.begun(self._id, process.pid)
+        return process
 
     @property
     def pid(self) -> int:
@@ -241,6 +268,8 @@ class Running:
         for key in list(self._pipes.get_map().values()):
             self._close(key)
         self._pipes.close()
+        if self._heir:
+            self._heir.ended(self._id)
 
     def _gone(self) -> bool:
         return self._exited() and not self.left()

@@ -8,10 +8,8 @@ Elsewhere there is no /proc to read, and nothing is found beyond the process gro
 
 import os
 import sys
-from collections.abc import Collection
-from pathlib import Path
 
-PROC = Path("/proc")
+PROC = "/proc"
 ENVIRON = 1_000_000  # bytes of an environment that are searched for the mark
 
 
@@ -24,7 +22,11 @@ def living() -> frozenset[int]:
 
 
 def family(
-    leader: int, mark: bytes, *, kin: Collection[int] = (), but: Collection[int] = ()
+    leader: int,
+    mark: bytes,
+    *,
+    kin: frozenset[int] = frozenset(),
+    but: frozenset[int] = frozenset(),
 ) -> frozenset[int]:
     """Ids of the living processes that the session leader `leader` began, without itself.
 
@@ -45,12 +47,25 @@ def family(
     return frozenset(found)
 
 
-def named(ids: Collection[int]) -> str:
+def lives(leader: int) -> bool:
+    """Whether the leader of a session, or elsewhere than on Linux any of its group, still runs."""
+    if sys.platform == "linux":
+        traces = _traces(leader)
+        return traces is not None and traces[1] == leader
+    else:  # noqa: RET505 - without it mypy takes the rest for unreachable
+        try:
+            os.killpg(leader, 0)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+
+def named(ids: frozenset[int]) -> str:
     """The processes with their names, for a person: `sleep (1234), node (1240)`."""
     names = []
     for id in sorted(ids)[:5]:
         try:
-            name = (PROC / str(id) / "comm").read_bytes().decode(errors="replace").strip()
+            name = _read(id, "comm", 64).decode(errors="replace").strip()
         except OSError:  # it has just ended
             continue
         names.append(f"{name} ({id})")
@@ -60,7 +75,7 @@ def named(ids: Collection[int]) -> str:
 def _traces(id: int) -> tuple[int, int] | None:
     """The parent and the session of a process; None if it has ended (proc(5), /proc/pid/stat)."""
     try:
-        stat = (PROC / str(id) / "stat").read_bytes()
+        stat = _read(id, "stat", 4096)
     except OSError:
         return None
     state, parent, _group, session, *_ = stat[stat.rindex(b")") + 2 :].split()
@@ -69,7 +84,11 @@ def _traces(id: int) -> tuple[int, int] | None:
 
 def _marked(id: int, mark: bytes) -> bool:
     try:
-        with (PROC / str(id) / "environ").open("rb") as file:
-            return mark in file.read(ENVIRON)
+        return mark in _read(id, "environ", ENVIRON)
     except OSError:  # another user's, or it has just ended
         return False
+
+
+def _read(id: int, name: str, most: int) -> bytes:
+    with open(f"{PROC}/{id}/{name}", "rb") as file:  # noqa: PTH123 - pathlib costs a survivor 1 MB
+        return file.read(most)

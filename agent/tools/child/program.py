@@ -5,6 +5,7 @@ expression or a grammar that runs wild keeps the interpreter's lock, and takes m
 """
 
 import os
+import secrets
 import selectors
 import subprocess
 import tempfile
@@ -15,6 +16,8 @@ from pathlib import Path
 
 from agent.errors import ToolError
 from agent.stop import Stop
+from agent.tool import Heir
+from agent.tools.child.command import MARK
 
 PIECE = 1 << 16  # bytes read at once
 TICK = 0.1  # seconds: how soon the end of the stop flag's own time is seen
@@ -95,15 +98,27 @@ class Program:
 
 @contextmanager
 def running(
-    argv: Sequence[str], *, cwd: Path, stop: Stop, seconds: float, input: bytes = b""
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    stop: Stop,
+    seconds: float,
+    input: bytes = b"",
+    heir: Heir | None = None,
 ) -> Iterator[Program]:
     """`argv` as a program, without a shell, an environment or a terminal. Over when this is left.
 
-    It is ended after `seconds` and when `stop` is set. Raises ToolError if it cannot be started.
+    It is ended after `seconds`, when `stop` is set, and by `heir` if this process is killed: to be
+    given for what does not end by itself when nobody reads it. Raises ToolError if it cannot be
+    started.
     """
     stop.check()
+    mark = secrets.token_hex(8) if heir else ""
     with ExitStack() as stack:
         try:
+            if heir:
+                heir.begun(mark)
+                stack.callback(heir.ended, mark)
             # A file, not a pipe: what is written would wait for a reader, which waits for us.
             stdin = stack.enter_context(tempfile.TemporaryFile()) if input else None
             if stdin:
@@ -112,7 +127,7 @@ def running(
             process = subprocess.Popen(
                 argv,
                 cwd=cwd,
-                env={},
+                env={MARK: mark} if heir else {},
                 stdin=stdin or subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

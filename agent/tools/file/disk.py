@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from agent.errors import ToolError
 from agent.stop import Stop
-from agent.tool import Context
+from agent.tool import Context, Heir
 from agent.tools.file.text import meant, spelled
 
 PATIENCE = 10.0  # seconds that a lock is waited for
@@ -53,6 +53,7 @@ class Spot(Struct, frozen=True, kw_only=True):
     folder: int  # file descriptor
     name: str
     asked: str  # the path as it was asked for
+    heir: Heir | None = None  # removes the temporary file if this process is killed
 
 
 def located(context: Context, path: str) -> Path:
@@ -87,7 +88,7 @@ def spot(context: Context, path: str, *, make: bool = False) -> Iterator[Spot]:
             inner = os.open(part, FOLDER, dir_fd=folder)
             os.close(folder)
             folder = inner
-        yield Spot(path=full, folder=folder, name=name, asked=spelled(path))
+        yield Spot(path=full, folder=folder, name=name, asked=spelled(path), heir=context.heir)
     finally:
         os.close(folder)
 
@@ -192,6 +193,8 @@ def put(spot: Spot, data: bytes, old: int | None) -> Iterator[os.stat_result | N
     sweep(spot.folder)
     name = f".ts-{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
+    if spot.heir:
+        spot.heir.made(spot.path.with_name(name))
     file = os.open(name, flags, 0o666 if old is None else 0o600, dir_fd=spot.folder)
     try:
         with os.fdopen(file, "wb") as sink:
@@ -208,6 +211,8 @@ def put(spot: Spot, data: bytes, old: int | None) -> Iterator[os.stat_result | N
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=spot.folder)
+        if spot.heir:
+            spot.heir.removed(spot.path.with_name(name))
 
 
 def settle(folder: int) -> None:

@@ -137,7 +137,12 @@ def scanned(
         *(os.fsencode(path) + b"\0" for path in listing.paths),
     ]
     with running(
-        argv, cwd=where.base, stop=context.stop, seconds=seconds, input=b"".join(given)
+        argv,
+        cwd=where.base,
+        stop=context.stop,
+        seconds=seconds,
+        input=b"".join(given),
+        heir=context.heir,
     ) as program:
         found = read(program, where, query, wanted, MOST)
     return msgspec.structs.replace(found, late=True) if listing.cut else found
