@@ -207,7 +207,6 @@ class App:
         raw = self._provider(full)
         with self._lock:
             pause = self._pauses.setdefault(full.partition("/")[0], retry.Pause())
-            guess = self._guesses.setdefault(full, self._guess(full))
 
         def tell(text: str) -> None:
             emit(Notice(text=text))
@@ -217,22 +216,12 @@ class App:
             stop.check()
             return False
 
-        watched = watch.stopping(raw, stop, self.settings.stream_idle, first=self._silence(full))
-        metered = watch.metered(watched, emit, full, self.settings.prices)
-        counted = within(metered, self.budget, tell, guess=guess, stop=stop)
-        patient = retry.retrying(counted, wait, tell, pause=pause)
-        return whole(patient, tell=tell)
-
-    def _guess(self, name: str) -> Estimate:
-        settings = self.settings
-        most = services.most_output(name, settings.max_output_tokens, settings.thinking_tokens)
-        return Estimate(name, most, settings.prices)
-
-    def _silence(self, name: str) -> float:
-        """Seconds until the first sign of a reply; what the user has said counts everywhere."""
         idle = self.settings.stream_idle
-        said = "stream_idle" in self.loaded.layered.origins
-        return idle if said else services.silence(name, idle)
+        watched = watch.stopping(raw, stop, idle, first=services.silence(full, idle))
+        metered = watch.metered(watched, emit, full, self.settings.prices)
+        counted = within(metered, self.budget, tell)
+        patient = retry.retrying(counted, wait, tell, pause=pause)
+        return retry.whole(patient, tell=tell)
 
     def _provider(self, name: str) -> Provider:
         with self._lock:
@@ -272,6 +261,13 @@ class App:
         )
         return {tool.name: tool for tool in given}
 
+    @cached_property
+    def heir(self) -> "Survivor":
+        """Ends the commands and removes the temporary files of this process if it is killed."""
+        from agent.tools.child.survivor import Survivor
+
+        return Survivor()
+
     def context(self, place: Path | None = None) -> Context:
         """The part of the world that this command's agents may touch."""
         return Context(
@@ -281,6 +277,7 @@ class App:
             workspace=place,
             env={**self.environment, **self.survey.variables},
             sees=True,
+            heir=self.heir,
         )
 
     # -- plans and skills -----------------------------------------------------------------------
