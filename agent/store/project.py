@@ -15,14 +15,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from agent.errors import UsageError
-from agent.store import git, languages, settingsfile, toolchain
+from agent.store import git, languages, memory, settingsfile, toolchain
 from agent.store.disk import contents
 from agent.store.git import shown
 from agent.store.toolchain import Commands
 
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")  # the first one a directory has counts
 MOST_INSTRUCTIONS = 32 * 1024  # bytes, of all directories together
-MOST_MEMORY = 8 * 1024  # bytes; the newest notes stand last and stay
 MOST_OVERVIEW = 3_000  # characters
 NAMES = 20  # of a directory that the overview names
 CROWD = 2_000  # entries of a directory that is not looked into
@@ -97,7 +96,7 @@ def survey(cwd: Path, env: Mapping[str, str] | None = None) -> Survey:
         files=overview(cwd),
         git=git.standing(cwd, env),
         instructions=instructions(cwd, notices),
-        memory=memory(cwd, notices),
+        memory=memory.told(cwd, settingsfile.home(), notices),
         notices=tuple(notices),
     )
 
@@ -187,25 +186,6 @@ def _steps(top: Path, cwd: Path) -> list[Path]:
     """The directories below `top` on the way to `cwd`, relative to it."""
     inner = cwd.relative_to(top)
     return [Path(*inner.parts[: number + 1]) for number in range(len(inner.parts))]
-
-
-def memory(cwd: Path, notices: list[str]) -> str:
-    """The newest notes of `.agent/memory.md`, whole lines of it."""
-    path = cwd / ".agent" / "memory.md"
-    if not os.path.lexists(path):
-        return ""
-    try:
-        data = contents(path, 1_000_000, follow=False)
-    except UsageError as error:
-        notices.append(f"passed over: {error}")
-        return ""
-    text = data.decode("utf-8-sig", "replace").strip()
-    raw = text.encode()
-    if len(raw) <= MOST_MEMORY:
-        return text
-    _, _, kept = raw[-MOST_MEMORY:].partition(b"\n")
-    notices.append(f"{path} is long: its newest notes are read, older ones are left out")
-    return "(older notes are left out)\n" + (kept or raw[-MOST_MEMORY:]).decode("utf-8", "ignore")
 
 
 def _closed(name: str, text: str) -> str:

@@ -2,7 +2,9 @@
 
 import os
 import re
+import stat
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -14,6 +16,7 @@ from agent.tools.file.disk import locked, put, read, spot, told
 from agent.tools.file.text import sound, visible
 
 MEMORY = ".agent/memory.md"
+USERS = ".config/tianshu/memory.md"  # in the home directory; agents don't write it
 NOTE = 500  # characters of a note, at most
 NOTES = 128 << 10  # bytes of all notes, at most: they are read at every start
 TODOS = 100
@@ -38,6 +41,8 @@ def save_memory(context: Context, note: str) -> str:
             "note looks as if it held a password or key, which memory is not for; say where the "
             "secret is kept instead"
         )
+    if plain(fact) in {plain(each) for each in visible_lines(users(context))}:
+        return f"~/{USERS} already says so"
     line = f"- {datetime.now(UTC).date()}: {fact}\n".encode()
     with told(context, MEMORY), spot(context, MEMORY, make=True) as place:
         for _ in range(TRIES):
@@ -56,6 +61,22 @@ def save_memory(context: Context, note: str) -> str:
                 os.write(file, apart + line)
                 return f"remembered in {MEMORY}"
     raise ToolError(f"{MEMORY} appears and vanishes while it is being written; try again")
+
+
+def users(context: Context) -> bytes:
+    """What the user's own memory holds; nothing where it can't be read."""
+    if not (home := context.env.get("HOME")):
+        return b""
+    try:
+        file = os.open(Path(home) / USERS, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return read(file, NOTES) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
 
 
 def visible_lines(data: bytes) -> list[str]:

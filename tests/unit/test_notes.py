@@ -1,3 +1,4 @@
+import os
 import re
 import subprocess
 import sys
@@ -5,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from agent.errors import ToolError
 from agent.stop import Stop
@@ -114,6 +116,19 @@ def test_memory_outside_is_not_written(context: Context, tmp_path: Path) -> None
     assert not (tmp_path / "memory.md").exists()
 
 
+def test_what_the_user_s_own_memory_says_is_not_written_again(context: Context) -> None:
+    own = context.cwd / "home/.config/tianshu/memory.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("- Use tabs.\n", encoding="utf-8")
+    there = structs.replace(context, env={"HOME": str(context.cwd / "home")})
+    assert remember(there, "use  TABS") == "~/.config/tianshu/memory.md already says so"
+    assert not (context.cwd / ".agent").exists()
+    assert remember(there, "Use spaces").startswith("remembered")
+    own.unlink()
+    os.mkfifo(own)
+    assert remember(there, "Use both").startswith("remembered")
+
+
 NOTE = """
 import sys
 from pathlib import Path
@@ -121,22 +136,25 @@ from agent.stop import Stop
 from agent.tool import Context
 from agent.tools.notes import save_memory
 context = Context(cwd=Path.cwd(), stop=Stop())
-for n in range(20):
+for n in range(50):
     save_memory(context, {"note": f"{sys.argv[1]} {n}"})
-    save_memory(context, {"note": f"both {n}"})
+    save_memory(context, {"note": f"all {n}"})
 """
 
 
-def test_two_processes_lose_no_note_and_write_none_twice(context: Context) -> None:
+def test_r99_four_processes_lose_no_note_and_write_none_twice(context: Context) -> None:
+    names = ["one", "two", "three", "four"]
     peers = [
         subprocess.Popen(
             [sys.executable, "-c", NOTE, name], cwd=context.cwd, env={"PYTHONPATH": str(ROOT)}
         )
-        for name in ("left", "right")
+        for name in names
     ]
-    assert [peer.wait(timeout=50) for peer in peers] == [0, 0]
-    noted = sorted(line[14:] for line in memory(context).splitlines())
-    assert noted == sorted(f"{name} {n}" for name in ("left", "right", "both") for n in range(20))
+    assert [peer.wait(timeout=50) for peer in peers] == [0, 0, 0, 0]
+    lines = memory(context).splitlines()
+    assert all(re.fullmatch(r"- \d{4}-\d\d-\d\d: \w+ \d+", line) for line in lines)
+    noted = sorted(line[14:] for line in lines)
+    assert noted == sorted(f"{name} {n}" for name in (*names, "all") for n in range(50))
 
 
 def test_the_list_of_things_to_do_is_kept_and_shown(context: Context) -> None:

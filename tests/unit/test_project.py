@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.store import git, languages, project, toolchain
-from agent.store.project import MOST_INSTRUCTIONS, MOST_MEMORY, Document
+from agent.store.project import MOST_INSTRUCTIONS, Document
 from agent.store.toolchain import Commands
 
 ALL = (
@@ -450,7 +450,7 @@ def test_without_git_nothing_is_told(repo: Path) -> None:
     assert git.standing(repo, {"PATH": f"{repo}/bin"}) == ""
 
 
-# -- instructions and memory --------------------------------------------------------------------
+# -- instructions -------------------------------------------------------------------------------
 
 
 def test_instructions_are_one_a_directory_from_the_root_down(repo: Path) -> None:
@@ -497,23 +497,6 @@ def test_a_link_out_of_the_project_is_no_instruction(repo: Path, tmp_path: Path)
     written(repo / "CLAUDE.md", "words")
     (repo / "AGENTS.md").symlink_to("CLAUDE.md")
     assert [each.text for each in project.instructions(repo, [])] == ["words"]
-
-
-def test_memory_is_read_and_of_much_the_newest(repo: Path, tmp_path: Path) -> None:
-    assert project.memory(repo, []) == ""
-    path = written(repo / ".agent/memory.md", "- one\n- two\n")
-    assert project.memory(repo, []) == "- one\n- two"
-    path.write_text("".join(f"- note ü {number}\n" for number in range(2000)), encoding="utf-8")
-    notices: list[str] = []
-    first, *notes = project.memory(repo, notices).split("\n")
-    assert first == "(older notes are left out)"
-    assert notes[-1] == "- note ü 1999"
-    assert all(note.startswith("- note ü 1") for note in notes)
-    assert MOST_MEMORY - 30 < len("\n".join(notes).encode()) <= MOST_MEMORY
-    assert len(notices) == 1
-    path.unlink()
-    path.symlink_to(written(tmp_path / "secret", "key"))
-    assert project.memory(repo, []) == ""
 
 
 # -- the whole ----------------------------------------------------------------------------------
