@@ -27,20 +27,30 @@ class Base(Struct, frozen=True, kw_only=True, tag_field="type"):
     step: str | UnsetType = UNSET  # left out where it belongs to no step
 
 
+FORMAT = 1  # of logs: raised when older versions could no longer go on with a run
+
+
 class RunStarted(Base, frozen=True, tag="run.started"):
     goal: str
     cwd: str
     model: str
     version: str
+    format: int = 1
 
 
 class RunResumed(Base, frozen=True, tag="run.resumed"):
     attempt: int  # from 2
+    again: tuple[str, ...] = ()  # steps that were done and are to be done again
+    changed: tuple[str, ...] = ()  # files that finished steps wrote in the project, changed since
+    cwd: str = ""  # where it goes on; "": where it was
+    model: str = ""  # likewise
+    format: int = 1
 
 
 class PlanCreated(Base, frozen=True, tag="plan.created"):
     plan: Plan
     source: Source
+    skills: dict[str, str] = {}  # SHA-256 of the skills it was made from, by name
 
 
 class StepStarted(Base, frozen=True, tag="step.started"):
@@ -133,6 +143,8 @@ class RunFinished(Base, frozen=True, tag="run.finished"):
     usage: Usage
     cost_usd: float | None
     seconds: float
+    done: int | UnsetType = UNSET  # steps that ended as they should …
+    steps: int | UnsetType = UNSET  # … of so many, groups not counted
 
 
 class Notice(Base, frozen=True, tag="notice"):

@@ -1,12 +1,16 @@
 """A job: what a worker is given to do, with all that it needs to know."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from agent.event import Status
+from agent.event import Status, ToolFinished, ToolStarted
 from agent.plan import Step
+
+MOST_DEEDS = 30  # of a step that was cut off, its last ones
+WORDS = 160  # characters of what is told of each
+TELLING = ("command", "path", "pattern", "query", "url", "name", "question", "id")
 
 Standing: TypeAlias = Status | Literal["running", "waiting"]
 
@@ -21,6 +25,31 @@ class Told(Struct, frozen=True, kw_only=True):
     words: str = ""  # how it failed, or why it was skipped
 
 
+class Deed(Struct, frozen=True, kw_only=True):
+    """A call that an attempt has made, as far as its run's log knows."""
+
+    name: str
+    about: str  # what it was asked for, in a line
+    came: str = ""  # what came of it, in a line
+    ok: bool | None = None  # None: not known, it was cut off
+
+    @classmethod
+    def of(cls, event: ToolStarted) -> "Deed":
+        given = (event.input.get(key) for key in TELLING)
+        return cls(name=event.name, about=next((_line([one]) for one in given if one), ""))
+
+    def ended(self, event: ToolFinished) -> "Deed":
+        """The same, with what came of it: of a command its last words."""
+        lines = event.output[:4000].split("\n"), event.output[-4000:].split("\n")[::-1]
+        return structs.replace(self, ok=event.ok, came=_line(lines[event.name == "bash"]))
+
+
+def _line(texts: Iterable[object]) -> str:
+    """The first of the texts that holds something, in a line."""
+    lines = (" ".join(str(text)[: 4 * WORDS].split()) for text in texts)
+    return next((line for line in lines if line), "")[:WORDS]
+
+
 class Attempt(Struct, frozen=True, kw_only=True):
     """Try a step. Holds all that its worker needs to know."""
 
@@ -30,7 +59,9 @@ class Attempt(Struct, frozen=True, kw_only=True):
     results: tuple[Told, ...]  # of the steps it waited for
     steps: tuple[Step, ...]  # the plan
     failure: str = ""  # how the last attempt that came to its end has failed
-    cut_off: bool = False  # the attempt before was interrupted: what it did is not known
+    cut_off: bool = False  # the attempt before was interrupted …
+    deeds: tuple[Deed, ...] = ()  # … having done this, the last of it
+    again: bool = False  # it was done before, but what it left is no longer as it was
 
 
 class Revise(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from agent.event import PermissionDecided, RunFinished
-from agent.job import Standing, Told
+from agent.job import Deed, Standing, Told
 from agent.message import Usage
 from agent.plan import Step
 
@@ -34,8 +34,13 @@ class Standings:
         self.text: dict[str, str] = {}
         self.error: dict[str, str] = {}  # how a step failed, where its text does not say it
         self.outputs: dict[str, tuple[str, ...]] = {}
+        self.hashes: dict[str, dict[str, str]] = {}  # of the files that done steps have left
         self.seconds: dict[str, float] = {}  # of the last attempt
         self.spent: dict[str, Usage] = {}  # of a step, all attempts
+        self.costs: dict[str, float | None] = {}  # likewise, in USD
+        self.reused: set[str] = set()  # steps for which nothing was run
+        self.again: set[str] = set()  # steps that were done and have to be done again
+        self.deeds: dict[str, dict[str, Deed]] = {}  # of steps under way or cut off, by their call
         self.usage = Usage()
         self.cost_usd: float | None = 0.0  # None once a price is unknown
         self.revisions = 0

@@ -34,7 +34,7 @@ from agent.event import (
     TreeKept,
     step_of,
 )
-from agent.job import Attempt, Job, Revise
+from agent.job import MOST_DEEDS, Attempt, Deed, Job, Revise
 from agent.level import waiting
 from agent.message import Usage, summed
 from agent.order import ranks
@@ -127,6 +127,8 @@ class State(Standings):
             steps=self.plan,
             failure=self._failures.get(step.id, ""),
             cut_off=self.standing(step.id) == "cancelled",
+            deeds=tuple(self.deeds.get(step.id, {}).values()),
+            again=step.id in self.again,
         )
 
     # -- the fold ----------------------------------------------------------------------------
@@ -138,9 +140,8 @@ class State(Standings):
         match event:
             case RunStarted(goal=goal, cwd=cwd, model=model):
                 self.goal, self.cwd, self.model = goal, cwd, model
-            case RunResumed(attempt=attempt):
-                self.resumed, self.finished = attempt, None
-                self._reopen()
+            case RunResumed():
+                self._resume(event)
             case PlanCreated(plan=plan):
                 self.goal = plan.goal or self.goal
                 self._take(plan.steps)
@@ -157,7 +158,10 @@ class State(Standings):
                 self.usage += usage
                 id = step_of(event)
                 self.spent[id] = self.spent.get(id, Usage()) + usage
+                self.costs[id] = summed(self.costs.get(id, 0.0), cost)
                 self.cost_usd = summed(self.cost_usd, cost)
+            case ToolStarted() | ToolFinished():
+                self._note(step_of(event), event)
             case PermissionDecided(decision="deny", by=by):
                 self.denials.append(event)
                 if by == "nobody":
@@ -165,8 +169,8 @@ class State(Standings):
             case RunFinished():
                 self.finished = event
             case (
-                Text() | TextDelta() | ToolStarted() | ToolFinished() | Notice()
-                | PermissionAsked() | PermissionDecided() | TreeKept()
+                Text() | TextDelta() | Notice() | PermissionAsked() | PermissionDecided()
+                | TreeKept()
             ):  # fmt: skip
                 pass  # shown, but nothing follows from them
             case _:
@@ -246,8 +250,23 @@ class State(Standings):
         met = self.status.get(id) == "done"  # mostly
         return met or self.fine(id) or self._skips.get(id) == "revision"
 
+    def _note(self, id: str, event: ToolStarted | ToolFinished) -> None:
+        """Keep in a line what a step under way has done: if it is cut off, the next is told."""
+        if self.standing(id) != "running":
+            return
+        deeds = self.deeds.setdefault(id, {})
+        key = f"{self.tries.get(id)} {event.id}"
+        if isinstance(event, ToolStarted):
+            deeds[key] = Deed.of(event)
+            if len(deeds) > MOST_DEEDS:
+                del deeds[next(iter(deeds))]
+        elif key in deeds:
+            deeds[key] = deeds[key].ended(event)
+
     def _start(self, id: str) -> None:
         self._due.pop(id, None)
+        if self.standing(id) != "cancelled":
+            self.deeds.pop(id, None)
         self.status[id] = "running"
         self.tries[id] = self.tries.get(id, 0) + 1
         self.refused.discard(id)
@@ -324,6 +343,10 @@ class State(Standings):
         self.text[id], self.outputs[id] = event.summary, event.outputs
         self.seconds[id] = event.seconds
         self.error[id] = event.error or ""
+        if event.status != "cancelled":
+            self.deeds.pop(id, None)
+        elif self.standing(id) == "running":
+            self._give_back(id)
         step = self.steps.get(id)
         if step is None:  # a revision has dropped it while it was under way
             self.status[id] = event.status
@@ -333,6 +356,10 @@ class State(Standings):
         self.status[id] = event.status
         if event.status == "done":
             self._failures.pop(id, None)
+            self.again.discard(id)
+            self.hashes[id] = event.hashes
+            if event.reused is True:
+                self.reused.add(id)
         if event.status == "failed":
             self._failures[id] = self.failure(id)
         if event.status == "failed" and not step.group and id not in self.refused:
@@ -444,8 +471,10 @@ class State(Standings):
         new = {step.id: step for step in plan.steps}
         kept |= {id: new[id] for id in judged if id in self.steps and id in new}
         for id in {*self.steps, *new} - kept.keys():
-            self.status.pop(id, None)
-            self._failures.pop(id, None)
+            for known in (self.status, self._failures, self.deeds, self.hashes):
+                known.pop(id, None)
+            self.again.discard(id)
+            self.reused.discard(id)
             self._open_again(id)
         self._broken = {id: None for id in self._broken if id in kept}
         self._set(kept | {id: step for id, step in new.items() if id not in kept})
@@ -453,22 +482,67 @@ class State(Standings):
 
     # -- resumption --------------------------------------------------------------------------
 
+    def _resume(self, event: RunResumed) -> None:
+        self.resumed, self.finished = event.attempt, None
+        self.model = event.model or self.model
+        if event.cwd and event.cwd != self.cwd:
+            self._move(event.cwd)
+        self.again = {id for id in (*self.again, *event.again) if id in self.steps}
+        for id in event.again:
+            if id in self.again:
+                self._forget(id)
+        self._reopen()
+
+    def _move(self, cwd: str) -> None:
+        """The working directory is elsewhere now, and with it the workspace that others are told
+        of."""
+        old, new = (f"{place}/.agent/workspace/" for place in (self.cwd, cwd))
+        self.cwd = cwd
+        for id, paths in self.outputs.items():
+            self.outputs[id] = tuple(path.replace(old, new) for path in paths)
+            self.text[id] = self.text[id].replace(old, new)
+        self.hashes = {
+            id: {path.replace(old, new): digest for path, digest in files.items()}
+            for id, files in self.hashes.items()
+        }
+
+    def _forget(self, id: str) -> None:
+        """Let a step that was done be one that waits."""
+        self._open_again(id)
+        self.status.pop(id, None)
+        self.hashes.pop(id, None)
+        self.reused.discard(id)
+        for group in self._above(self.steps[id]):
+            if self.standing(group.id) != "running":
+                self._open_again(group.id)
+                self.status[group.id] = "running"
+
     def _reopen(self) -> None:
-        """After an interruption: what ran, was cancelled, or was skipped for it, is open again."""
+        """After an interruption: what ran, was cancelled, or was skipped for it, is open again.
+        An attempt that was cut off does not count."""
         self._abandoned = False
         self._held = {}
         again = {id for id in self.steps if self.standing(id) in {"running", "cancelled"}}
+        for id in again:
+            if self.standing(id) == "running" and not self.steps[id].group:
+                self._give_back(id)
         again |= {group.id for id in again for group in self._above(self.steps[id])}
         again |= {
             id for id in self.steps if self._skips.get(id) == "need" and self._causes[id] in again
         }
         for id in again:
-            self._open_again(id)
+            self._settled.discard(id)
+            self._skips.pop(id, None)
             if not self.tries.get(id) or self.standing(id) == "skipped":
                 self.status.pop(id, None)
             else:
                 self.status[id] = "running" if self.steps[id].group else "cancelled"
         self._rebuild()
+
+    def _give_back(self, id: str) -> None:
+        """An attempt that was cut off is none of those that a step has."""
+        if id in self._left:
+            self._left[id] += 1
 
     def _open_again(self, id: str) -> None:
         self._settled.discard(id)

@@ -88,13 +88,15 @@ class Written:
 class Played:
     """A run of a plan on such a pool: its log, its end, and the pool."""
 
-    def __init__(self, plan: Plan, pool: Written, log: Sequence[Event] = ()) -> None:
+    def __init__(
+        self, plan: Plan, pool: Written, log: Sequence[Event] = (), again: tuple[str, ...] = ()
+    ) -> None:
         self.log = list(log)
         self.pool = pool
         state = State.of(self.log)
-        first = (
-            RunResumed(attempt=state.resumed + 1) if log else PlanCreated(plan=plan, source="file")
-        )
+        first: Event = PlanCreated(plan=plan, source="file")
+        if log:
+            first = RunResumed(attempt=state.resumed + 1, again=again)
         state.apply(self.record(first))
         self.end = drive(state, pool, self.record)
         assert vars(State.of(self.log)) == vars(self.end), "the log tells the run it came from"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import json
 
 from agent.engine.guard import cut
-from agent.job import Attempt, Revise, Told
+from agent.job import Attempt, Deed, Revise, Told
 from agent.plan import Step, filled
 
 INLINE = 12_000  # characters of a needed step's result in a prompt
@@ -125,7 +125,7 @@ def step(job: Attempt, values: dict[str, str], workspace: str) -> str:
         parts.append(
             f"<failure>\nThe attempt before failed:\n{cut(job.failure, INLINE)}\n</failure>"
         )
-    if job.cut_off:
+    if job.again:
         parts.append(
             "An attempt before was cut off; what it did is not known. Look what is there first."
         )
@@ -136,10 +136,29 @@ def step(job: Attempt, values: dict[str, str], workspace: str) -> str:
 def outline(
     steps: Sequence[Step],
     own: str,
+    if job.cut_off:
+        parts.append(interrupted(job.deeds))
     mark: str = "← your step",
     standing: Mapping[str, str] | None = None,
 ) -> list[str]:
     """The plan, a line a step; of a long one the neighbours of `own`."""
+def interrupted(deeds: Sequence[Deed]) -> str:
+    """What an agent is told of an attempt before that was cut off, as far as the log knows."""
+    look = "Look what is there before you go on; what is done need not be done again."
+    if not deeds:
+        return f"An attempt before was cut off before its first call was noted. {look}"
+    lines = []
+    for deed in deeds:
+        came = f"{'' if deed.ok else 'failed: '}{deed.came or 'no output'}"
+        end = "cut off, perhaps half done" if deed.ok is None else came
+        lines.append(f"- {deed.name} {deed.about} → {end}")
+    return (
+        "An attempt before was cut off. The last that is known of it:\n<interrupted>\n"
+        + "\n".join(lines)
+        + f"\n</interrupted>\n{look}"
+    )
+
+
     place = next((n for n, step in enumerate(steps) if step.id == own), 0)
     first = max(0, min(place - OUTLINE // 2, len(steps) - OUTLINE))
     lines = []
