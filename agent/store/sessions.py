@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from msgspec import Struct
 
@@ -21,8 +21,10 @@ from agent.store.disk import failed
 from agent.store.lines import Lines, encodable, lines, now
 from agent.store.tree import (
     FAULTS,
+    Begun,
     Entry,
     Head,
+    Kept,
     Moved,
     Record,
     Titled,
@@ -100,6 +102,19 @@ class Session:
         )
         self._write(entry)
         return entry.id
+
+    def kept(self, at: str, tree: str, moment: Literal["before", "after"]) -> None:
+        """Note the working tree of a moment in the turn of the message `at`, for undo.
+
+        Raises AgentError as `add` does.
+        """
+        self._begin()
+        self._write(Kept(at=at, tree=tree, moment=moment, time=now()))
+
+    def started(self, at: str, run: str) -> None:
+        """Note a run that the turn of the message `at` has begun. Raises AgentError as `add`."""
+        self._begin()
+        self._write(Begun(at=at, run=run, time=now()))
 
     def rewind(self, to: str) -> str:
         """Go on after the message `to` ("": from the start), and return a warning or "".

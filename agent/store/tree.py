@@ -7,7 +7,7 @@ both ways. A record of a kind that is not known here, from a later version, is p
 from collections.abc import Sequence
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, Self, TypeAlias, get_args
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct, structs
@@ -49,7 +49,24 @@ class Titled(Struct, frozen=True, kw_only=True, tag="titled"):
     time: str
 
 
-Record: TypeAlias = Head | Entry | Moved | Titled
+class Kept(Struct, frozen=True, kw_only=True, tag="kept"):
+    """The working tree before or after tools have changed files: what undo goes by."""
+
+    at: str  # the message of the user's that this came of
+    tree: str  # id of a git tree in the store of .agent/undo
+    moment: Literal["before", "after"]
+    time: str
+
+
+class Begun(Struct, frozen=True, kw_only=True, tag="begun"):
+    """A run that the conversation has started."""
+
+    at: str  # the message of the user's that this came of
+    run: str
+    time: str
+
+
+Record: TypeAlias = Head | Entry | Moved | Titled | Kept | Begun
 
 KINDS = frozenset(str(kind.__struct_config__.tag) for kind in get_args(Record))
 FAULTS = (msgspec.DecodeError, ValueError, RecursionError)
@@ -96,6 +113,8 @@ class Tree:
                 self.head = self.head or record
             case Titled(title=title):
                 self.title = title
+            case Kept() | Begun():
+                pass
             case Moved(to=to):
                 self.at = to if not to or to in self.entries else self.at
             case Entry(id=id, parent=parent):
