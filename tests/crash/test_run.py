@@ -4,10 +4,11 @@ that was finished is done again."""
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -32,14 +33,15 @@ from tests.servers import AnthropicServer, OpenAIServer, Server
 
 ANSWER = "left\ngood\nmended\nblue\nred\nof left\nred\nblue\n2"
 MOMENTS = 200  # at random, of the campaign
-LONGEST = 2.0  # seconds in which such a run has mostly ended
 
 
 class Ideal:
     """What comes of the plan where nobody is killed."""
 
     def __init__(self, bench: Bench) -> None:
+        began = monotonic()
         ran = bench.ts(*RUN)
+        self.seconds = monotonic() - began
         assert (ran.code, ran.json["result"]) == (0, ANSWER), ran
         self.outcome: Outcome = bench.outcome()
         self.said = {said.what for said in bench.said}
@@ -71,15 +73,16 @@ def ideal(ts: Ts) -> Ideal:
         return Ideal(made)
 
 
-def survives(made: Bench, ideal: Ideal, kills: Sequence[When]) -> str:
-    """Kill it at these moments, the first time as it runs and then as it goes on; let it end, and
-    hold it against one that was not killed. Returns where it was hit; "" for nowhere."""
+def survives(made: Bench, ideal: Ideal, kills: Sequence[When], last: Callable[..., Ran]) -> str:
+    """Kill it at these moments, the first time as it runs and then as it goes on; let the `last`
+    one end, and hold it against one that was not killed. Returns where it was hit; "" for
+    nowhere."""
     hits = list[str]()
     for when in kills:
         if death := made.kill(*(RESUME if made.begun else RUN), when=when):
             hits.append(death.last)
             assert not made.orphans(), "a command outlived the death of `ts`"
-    ran = made.ts(*(RESUME if made.begun else RUN))
+    ran = last(*(RESUME if made.begun else RUN))
     if ran.code == 2 and ran.json["error"]["message"].startswith("there is no unfinished run"):
         return " + ".join([*hits, "it had ended"])
     judge(made, ideal, ran)
@@ -130,12 +133,12 @@ def told(path: Path) -> Sequence[Event]:
 def test_a_run_that_is_killed_and_gone_on_with_ends_as_one_that_was_not(
     ts: Ts, ideal: Ideal
 ) -> None:
-    kinds = cycle((AnthropicServer, OpenAIServer))
-    for share in (0.0, 0.1, 0.3, 0.45, 0.6, 0.75, 0.97):
+    for share in (0.1, 0.35, 0.55, 0.75, 0.97):
         line = round(share * ideal.lines)
-        kills = [after_line(line), after_line(line + 8)] if share == 0.3 else [after_line(line)]
-        with bench(ts, next(kinds), f"line-{line}") as made:
-            survives(made, ideal, kills)
+        kills = [after_line(line), after_line(line + 8)] if share == 0.35 else [after_line(line)]
+        kind = AnthropicServer if share == 0.55 else OpenAIServer
+        with bench(ts, kind, f"line-{line}") as made:
+            survives(made, ideal, kills, made.ts.here)
 
 
 def test_a_run_that_was_cut_off_before_its_plan_was_kept_is_nothing_to_go_on_with(ts: Ts) -> None:
@@ -157,31 +160,48 @@ def test_a_run_that_was_cut_off_before_its_plan_was_kept_is_nothing_to_go_on_wit
     assert (ts.cwd / "made").exists()
 
 
+def deaths(ideal: Ideal) -> Iterator[tuple[str, *tuple[float, ...]]]:
+    """What is tried: a kind of moment, and when, as it runs and as it goes on."""
+    if shutil.which("strace"):
+        yield from (("sync", n) for n in range(1, ideal.boundaries + 1))
+        yield from (("sync", n, 3) for n in range(2, ideal.boundaries, 3))
+    yield from (("event", n) for n in range(ideal.lines))
+    yield from (("event", n, n + 7) for n in range(3, ideal.lines, 6))
+    chance = random.Random(7)
+    for number in range(MOMENTS):
+        again = (chance.random(),) if number % 5 == 0 else ()
+        yield ("moment", chance.random(), *again)
+
+
+def at(name: str, moment: float, seconds: float) -> When:
+    match name:
+        case "sync":
+            return at_sync(int(moment))
+        case "event":
+            return after_line(int(moment))
+        case _:
+            return after(seconds * moment)
+
+
 @pytest.mark.campaign
 @pytest.mark.timeout(4 * 3600)
 def test_a_run_may_be_killed_at_every_event_and_at_any_moment(ts: Ts, ideal: Ideal) -> None:
-    chance = random.Random(7)
-    plans: list[tuple[str, list[When]]] = []
-    if shutil.which("strace"):
-        plans += [("boundary", [at_sync(n)]) for n in range(1, ideal.boundaries + 1)]
-        plans += [("two boundaries", [at_sync(n), at_sync(3)]) for n in range(2, 40, 3)]
-    plans += [("event", [after_line(n)]) for n in range(ideal.lines)]
-    plans += [("two events", [after_line(n), after_line(n + 7)]) for n in range(3, 80, 6)]
-    for number in range(MOMENTS):
-        moments = [after(chance.uniform(0.2, LONGEST)) for _ in range(1 + (number % 5 == 0))]
-        plans.append(("moment", moments))
-    kinds = cycle((AnthropicServer, OpenAIServer))
-    hits, faults = Counter[str](), list[str]()
-    for number, (name, kills) in enumerate(plans):
+    with bench(ts, AnthropicServer, "slower") as made:
+        seconds = {AnthropicServer: Ideal(made).seconds, OpenAIServer: ideal.seconds}
+    hits, faults, count = Counter[str](), list[str](), 0
+    kinds = cycle((AnthropicServer, OpenAIServer, OpenAIServer, OpenAIServer))
+    for (name, *moments), kind in zip(deaths(ideal), kinds, strict=False):
+        kills = [at(name, moment, seconds[kind]) for moment in moments]
+        count += 1
         try:
-            with bench(ts, next(kinds), f"{number}") as made:
-                hit = survives(made, ideal, kills)
+            with bench(ts, kind, f"{count}") as made:
+                hit = survives(made, ideal, kills, made.ts)
         except AssertionError as error:
-            faults.append(f"{number} {name}: {error}")
+            faults.append(f"{name} {moments} {kind.__name__}: {error}")
             print(faults[-1], flush=True)
         else:
             hits[f"{name}: {hit or 'too late'}"] += 1
-    print(f"\n{len(plans)} deaths, {len(faults)} faults")
+    print(f"\n{count} times killed, {len(faults)} faults")
     for what, count in sorted(hits.items()):
         print(f"{count:5} {what}")
     assert not faults
