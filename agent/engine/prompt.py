@@ -129,19 +129,12 @@ def step(job: Attempt, values: dict[str, str], workspace: str) -> str:
         parts.append(
             "An attempt before was cut off; what it did is not known. Look what is there first."
         )
+    if job.cut_off:
+        parts.append(interrupted(job.deeds))
     parts.append(f'<step id="{step.id}">{filled(step.do or "", values)}</step>')
     return "\n\n".join(parts)
 
 
-def outline(
-    steps: Sequence[Step],
-    own: str,
-    if job.cut_off:
-        parts.append(interrupted(job.deeds))
-    mark: str = "← your step",
-    standing: Mapping[str, str] | None = None,
-) -> list[str]:
-    """The plan, a line a step; of a long one the neighbours of `own`."""
 def interrupted(deeds: Sequence[Deed]) -> str:
     """What an agent is told of an attempt before that was cut off, as far as the log knows."""
     look = "Look what is there before you go on; what is done need not be done again."
@@ -159,6 +152,13 @@ def interrupted(deeds: Sequence[Deed]) -> str:
     )
 
 
+def outline(
+    steps: Sequence[Step],
+    own: str,
+    mark: str = "← your step",
+    standing: Mapping[str, str] | None = None,
+) -> list[str]:
+    """The plan, a line a step; of a long one the neighbours of `own`."""
     place = next((n for n, step in enumerate(steps) if step.id == own), 0)
     first = max(0, min(place - OUTLINE // 2, len(steps) - OUTLINE))
     lines = []
