@@ -127,7 +127,7 @@ def step(job: Attempt, values: dict[str, str], workspace: str) -> str:
         )
     if job.again:
         parts.append(
-            "An attempt before was cut off; what it did is not known. Look what is there first."
+            "This step was done before, but what it left there is gone or was changed: do it again."
         )
     if job.cut_off:
         parts.append(interrupted(job.deeds))
