@@ -68,6 +68,13 @@ class Ts:
     env: dict[str, str] = field(default_factory=dict)
     model: str = ""
 
+    @property
+    def temporary(self) -> Path:
+        """The folder for temporary files."""
+        place = self.home.parent / "tmp"
+        place.mkdir(exist_ok=True)
+        return place
+
     def __call__(
         self,
         *words: str,
@@ -137,8 +144,25 @@ class Ts:
                 continue
         return found
 
+    def left(self) -> dict[int, str]:
+        """The living processes that its user began, wherever they work: known by the home and the
+        folder for temporary files in their environment, or on their command line."""
+        marks = f"HOME={self.home}\0".encode(), f"{self.temporary}\0".encode()
+        found = {}
+        for place in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (place / "cmdline").read_bytes()
+                if words and any(
+                    mark in (place / "environ").read_bytes() + words for mark in marks
+                ):
+                    found[int(place.name)] = words.replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+        found.pop(os.getpid(), None)  # where the environment of the tests themselves says so
+        return found
+
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
-        own = {"HOME": str(self.home), "PATH": os.defpath, "LC_ALL": "C.UTF-8"}
+        own = {"HOME": str(self.home), "TMPDIR": str(self.temporary), "LC_ALL": "C.UTF-8"}
         path = os.environ.get("PATH", os.defpath)  # noqa: TID251 - git and python are found by it
         model = {"TS_MODEL": self.model} if self.model else {}
         return {**own, "PATH": path, **model, **self.env, **extra}
