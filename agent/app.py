@@ -24,6 +24,7 @@ from agent.engine.speech import (
     Inquire,
     submit_plan,
 )
+from agent.engine.whole import whole
 from agent.errors import PlanError, ToolError, UsageError
 from agent.event import (
     Event,
@@ -34,6 +35,7 @@ from agent.event import (
 from agent.message import Message, Request, Usage, summed
 from agent.plan import Plan, checked, expanded
 from agent.providers import prices, retry, services, watch
+from agent.providers.estimate import Estimate
 from agent.seams import Ask, Emit, Provider, Sink
 from agent.settings import Given, Settings
 from agent.stop import Stop
@@ -112,6 +114,7 @@ class App:
         self.shown = log.Log(None, self.sinks)  # what happens outside of a run
         self._providers: dict[str, Provider] = {}
         self._pauses: dict[str, retry.Pause] = {}  # by service: all its callers wait together
+        self._guesses: dict[str, Estimate] = {}  # by model: what a call may cost
         self._lock = Lock()
 
     def close(self) -> None:
@@ -163,13 +166,17 @@ class App:
     def main_model(self) -> str:
         """PROVIDER/NAME of the model in use. Raises SetupError where there is none."""
         name = self.settings.model or services.choose(self.loaded.keys)
+        self._affordable(name)
+        return name
+
+    def _affordable(self, name: str) -> None:
+        """Raise UsageError for a model whose price would have to be known and is not."""
         limited = self.settings.max_budget_usd is not None
         if limited and prices.cost(Usage(), name, self.settings.prices) is None:
             raise UsageError(
                 f"the price of {name} is not known, so --max-budget-usd can't be kept",
                 hint="say what it costs under `prices` in the settings, or use --max-tokens-total",
             )
-        return name
 
     @property
     def urls(self) -> dict[str, Given]:
@@ -204,9 +211,11 @@ class App:
     def models(self, name: str, stop: Stop, emit: Emit) -> Provider:
         """The model of a name, patient, counted and told of."""
         full = self.named(name)
+        self._affordable(full)
         raw = self._provider(full)
         with self._lock:
             pause = self._pauses.setdefault(full.partition("/")[0], retry.Pause())
+            guess = self._guesses.setdefault(full, self._guess(full))
 
         def tell(text: str) -> None:
             emit(Notice(text=text))
@@ -216,12 +225,22 @@ class App:
             stop.check()
             return False
 
-        idle = self.settings.stream_idle
-        watched = watch.stopping(raw, stop, idle, first=services.silence(full, idle))
+        watched = watch.stopping(raw, stop, self.settings.stream_idle, first=self._silence(full))
         metered = watch.metered(watched, emit, full, self.settings.prices)
-        counted = within(metered, self.budget, tell)
+        counted = within(metered, self.budget, tell, guess=guess, stop=stop)
         patient = retry.retrying(counted, wait, tell, pause=pause)
-        return retry.whole(patient, tell=tell)
+        return whole(patient, tell=tell)
+
+    def _guess(self, name: str) -> Estimate:
+        settings = self.settings
+        most = services.most_output(name, settings.max_output_tokens, settings.thinking_tokens)
+        return Estimate(name, most, settings.prices)
+
+    def _silence(self, name: str) -> float:
+        """Seconds until the first sign of a reply; what the user has said counts everywhere."""
+        idle = self.settings.stream_idle
+        said = "stream_idle" in self.loaded.layered.origins
+        return idle if said else services.silence(name, idle)
 
     def _provider(self, name: str) -> Provider:
         with self._lock:

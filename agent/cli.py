@@ -69,6 +69,10 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("--max-budget-usd", {"type": float, "metavar": "X", "help": "money for the whole"}),
         ("--max-tokens-total", {"type": int, "metavar": "N", "help": "tokens for the whole"}),
         ("--timeout", {"type": float, "metavar": "S", "help": "seconds for the whole"}),
+        (
+            "--stream-idle",
+            {"type": float, "metavar": "S", "help": "seconds without a sign of a reply (60)"},
+        ),
     ],
     "output": [
         (

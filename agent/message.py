@@ -103,6 +103,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     message: Message
     usage: Usage = Usage()
     stop: Stop = "end"  # "length": cut by the token limit or a broken stream
+    full: bool = False  # of a cut one: by the token limit
     model: str = ""  # as the user names it: anthropic/NAME
     cost_usd: float | None = None  # None: the price is not known
 

@@ -218,6 +218,7 @@ def flags(typed: argparse.Namespace) -> dict[str, Any]:
         "max_budget_usd": typed.max_budget_usd,
         "max_tokens_total": typed.max_tokens_total,
         "timeout": typed.timeout,
+        "stream_idle": typed.stream_idle,
         "append_system_prompt": typed.append_system_prompt,
         "permission_mode": MODES[typed.permission_mode] if typed.permission_mode else None,
         "plan": "always" if typed.plan else "never" if typed.no_plan else None,

@@ -83,6 +83,12 @@ This plan is short enough for one agent, so you do it yourself, now, in this ord
 Use the other tools, check each, and then answer.
 """
 
+GO_ON = "Your text reached the limit of one reply. Go on exactly where it stopped: no repetition, \
+no word about it. What you write now is put right behind it."
+
+SMALLER = "This was not run: your reply reached its limit before the call was whole. Make it \
+smaller: write a long file in several calls, a part each, and say less around them."
+
 
 def system(kind: str, sections: Iterable[tuple[str, str]]) -> str:
     """The system prompt: what we are, this kind of work, then what is known of the project."""

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from agent.engine import prompt
-from agent.engine.budget import Budget, within
+from agent.engine.budget import Budget, Notes, StepBudget, hurried, within
 from agent.engine.chat import SHOWN, converse
 from agent.engine.guard import Gate, all_guarded, cut
 from agent.engine.revision import decided, no_skill
@@ -39,7 +39,7 @@ from agent.event import (
 from agent.job import Attempt, Job, Revise
 from agent.message import Message, Request, Usage
 from agent.plan import Permissions, Plan, Step, items, unfenced
-from agent.seams import Emit, Models
+from agent.seams import Emit, Models, Provider
 from agent.stop import TIME, Stop
 from agent.tool import Context, Tool
 
@@ -213,15 +213,20 @@ class Worker(Struct, frozen=True, kw_only=True):
 
     def agent(self, job: Attempt, context: Context, emit: Emit) -> StepFinished:
         step = job.step
+        turns = step.max_turns or self.max_turns
+        notes, own = Notes(turns), StepBudget(step.max_tokens, step.max_cost_usd)
+
+        def models(name: str, stop: Stop, emit: Emit) -> Provider:
+            return within(self.models(name, stop, emit), own, notes.add)
+
         tools = all_guarded(self.tools, self.gate, emit, step)
         extra = (
             report,
             ask_user(self.inquire, step.id),
-            ask_oracle(self.models, context.stop, emit),
+            ask_oracle(models, context.stop, emit),
         )
         tools |= {tool.name: tool for tool in extra}
-        provider = self.models(step.model or "main", context.stop, emit)
-        own = Budget(step.max_tokens, step.max_cost_usd)
+        provider = hurried(models(step.model or "main", context.stop, emit), notes)
         request = Request(
             system=self.system,
             messages=(
@@ -234,11 +239,11 @@ class Worker(Struct, frozen=True, kw_only=True):
         )
         talk = converse(
             request,
-            within(provider, own),
+            provider,
             tools,
             context,
             emit,
-            turns=step.max_turns or self.max_turns,
+            turns=turns,
         )
         if talk.ended_by is None:
             return StepFinished(status="done", summary=talk.reply.message.text)

@@ -166,8 +166,13 @@ class Assembly:
             thoughts=tuple(thoughts),
             calls=settled((ordered(call, len(thoughts)) for call in calls), request),
         )
-        usage = self._spent + self._counted()
-        return Reply(message=message, usage=usage, stop=stop, model=self._endpoint.name)
+        return Reply(
+            message=message,
+            usage=self._spent + self._counted(),
+            stop=stop,
+            full=stop == "length" and self.ended and self.stop == "max_tokens",
+            model=self._endpoint.name,
+        )
 
     def _judged(self, called: bool) -> Stop:
         """How the reply ended; a call counts only in one that ended well."""

@@ -32,6 +32,8 @@ STOPS: dict[Any, Stop] = {
     "error": "length",
 }  # a word that we don't know ends a text; calls that it ends are not run
 
+LIMITS = ("length", "max_tokens", "model_length")  # of tokens
+
 
 class Growing:
     """A call, as it grows."""
@@ -163,7 +165,13 @@ class Assembly:
             thoughts=(Thought(text=thought),) if thought else (),
             calls=settled(calls, request),
         )
-        return Reply(message=message, usage=self._usage, stop=stop, model=self._endpoint.name)
+        return Reply(
+            message=message,
+            usage=self._usage,
+            stop=stop,
+            full=stop == "length" and lower(self._stop) in LIMITS,
+            model=self._endpoint.name,
+        )
 
     def _judged(self, called: bool) -> Stop:
         """How the reply ended; a call counts only in one that ended well."""

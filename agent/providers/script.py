@@ -143,6 +143,7 @@ class Script:
             message=message,
             usage=msgspec.convert(spent, Usage, from_attributes=True),
             stop=line.stop or ("calls" if calls else "end"),
+            full=line.stop == "length",
             model=self._name,
         )
 

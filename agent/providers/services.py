@@ -233,6 +233,16 @@ def silence(name: str, idle: float) -> float:
     return max(row.silence, idle) if row else idle
 
 
+def most_output(name: str, limit: int, thinking: int) -> int:
+    """The most tokens of one reply of SERVICE/NAME, its thinking included, at these settings."""
+    row = SERVICES.get(name.partition("/")[0])
+    if row is None or row.wire != "anthropic":
+        return limit
+    from agent.providers.anthropic import ROOM, Manner
+
+    return limit + (max(ROOM, thinking) if Manner.of(name).thinks else thinking)
+
+
 def small(name: str) -> str:
     """The small model of the same service as `name`; `name` itself where none is known."""
     row = SERVICES.get(name.partition("/")[0])

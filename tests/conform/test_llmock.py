@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from agent.engine.whole import whole
 from agent.errors import CutError
 from agent.message import Message, Reply, Result
 from agent.providers.anthropic import Anthropic
 from agent.providers.openai import OpenAI
-from agent.providers.retry import retrying, whole
+from agent.providers.retry import retrying
 from agent.providers.services import warm
 from agent.providers.watch import stopping
 from agent.providers.wire import Endpoint

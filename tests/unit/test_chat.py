@@ -166,30 +166,56 @@ def test_what_goes_wrong_with_a_call_is_told_to_the_model_which_goes_on(
     assert words in text
 
 
-def test_c052_a_tool_that_is_not_there_is_answered_with_those_that_are_ten_times_at_most(
+def test_c052_a_tool_that_is_not_there_is_answered_with_those_that_are_and_then_told_once(
     start: Start,
 ) -> None:
     wrong = [calls("str_replace_based_edit") for _ in range(12)]
     talked = start(*wrong)
-    with pytest.raises(ModelError, match="10 times in a row") as told:
+    with pytest.raises(ModelError, match="the same result 4 times in a row") as told:
         talked.talk()
     assert "str_replace_based_edit" in str(told.value)
-    assert len(talked.model.requests) == 10
+    assert len(talked.model.requests) == 4
     finished = [event for event in talked.events if isinstance(event, ToolFinished)]
-    assert len(finished) == 10
     assert all(not event.ok and "There are: greet, end" in event.output for event in finished)
-    assert "Do something else" in finished[2].output
-    talked = start(*wrong[:9], "I have no such tool")
+    assert ["do something else" in event.output for event in finished] == [False] * 2 + [
+        True,
+        False,
+    ]
+    assert len(talked.results) == 4, "what was done until then is kept"
+    talked = start(*wrong[:3], "I have no such tool")
     assert talked.talk().reply.message.text == "I have no such tool"
 
 
-def test_the_same_call_with_another_result_or_another_call_between_is_no_loop(
-    start: Start, tmp_path: Path
+@pytest.mark.parametrize("names", [("Li", "Mo"), ("Li", "Mo", "Bo")], ids=str)
+def test_calls_that_take_turns_with_the_same_results_are_repetition_too(
+    start: Start, names: tuple[str, ...]
 ) -> None:
-    ways = [calls("greet", name=name) for _ in range(9) for name in ("Li", "Mo")]
-    talked = start(*ways, "done", turns=30)
+    talked = start(*[calls("greet", name=name) for _ in range(9) for name in names])
+    with pytest.raises(ModelError, match="the same calls of greet gave the same result 4 times"):
+        talked.talk()
+    told = ["do something else" in text for _, text in talked.results]
+    assert told == [n == 3 * len(names) for n in range(1, 4 * len(names) + 1)]
+
+
+def test_another_result_or_another_call_between_is_no_repetition(start: Start) -> None:
+    names = [name for n in range(4) for name in ("Li", "Li", f"Mo{n}")]
+    talked = start(*[calls("greet", name=name) for name in names], "done")
     talked.talk()
-    assert not any("Do something else" in text for _, text in talked.results)
+    assert not any("do something else" in text for _, text in talked.results)
+
+
+def test_what_a_model_says_before_it_was_told_is_not_held_against_it(start: Start) -> None:
+    same = tuple(Call(id=f"c{n}", name="greet", input={"name": "Li"}) for n in range(6))
+    talked = start(Reply(message=Message(role="assistant", calls=same), stop="calls"), "done")
+    assert talked.talk().reply.message.text == "done"
+    assert sum("do something else" in text for _, text in talked.results) == 1
+
+
+def test_each_turn_of_a_chat_begins_anew(start: Start) -> None:
+    talked = start(*[calls("greet", name="Li"), "done"] * 6)
+    for _ in range(6):
+        talked.talk()
+    assert not any("do something else" in text for _, text in talked.results)
 
 
 def test_a_conversation_has_at_most_so_many_turns(start: Start) -> None:

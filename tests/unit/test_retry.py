@@ -1,10 +1,13 @@
-from collections.abc import Iterable
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 
-from agent.errors import CutError, ModelError, ServiceError, StoppedError
-from agent.message import Call, Message, Reply, Request, Say, Stop, Thought
-from agent.providers.retry import Pause, retrying, whole
+from agent.errors import ModelError, ServiceError, StoppedError
+from agent.message import Message, Reply, Request, Say
+from agent.providers.retry import Pause, retrying
 from agent.providers.script import Script
 from agent.stop import INTERRUPTED
 from agent.stop import Stop as Flag
@@ -12,10 +15,8 @@ from agent.stop import Stop as Flag
 REQUEST = Request(system="", messages=(Message(role="user", text="hi"),))
 
 
-def reply(text: str = "", stop: Stop = "end", *calls: Call, thoughts: Iterable[str] = ()) -> Reply:
-    own = tuple(Thought(text=each) for each in thoughts)
-    message = Message(role="assistant", text=text, calls=calls, thoughts=own)
-    return Reply(message=message, stop=stop, model="fake/m")
+def reply(text: str) -> Reply:
+    return Reply(message=Message(role="assistant", text=text), model="fake/m")
 
 
 def busy(after: float | None = 0.0) -> ServiceError:
@@ -98,45 +99,121 @@ def test_a_stop_that_raises_is_passed_on() -> None:
 def test_a_pause_holds_all_who_share_it() -> None:
     now = 100.0
     pause = Pause(lambda: now)
-    waits = Waits()
+    waits, told = Waits(), list[str]()
     model = Script([busy(20.0), "one", "two"])
-    retrying(model, waits, quiet, pause=pause, chance=lambda: 0)(REQUEST, quiet)
-    now = 105.0
-    retrying(model, waits, quiet, pause=pause)(REQUEST, quiet)
-    now = 121.0
-    assert pause.left == 0
-    assert waits == [20.0, 20.0, 15.0]
+
+    def meanwhile(seconds: float) -> bool:
+        """While the first waits, another one comes."""
+        nonlocal now
+        if not waits:
+            now += 5
+            retrying(model, waits, told.append, pause=pause)(REQUEST, quiet)
+            now += seconds - 5
+        return False
+
+    retrying(model, meanwhile, told.append, pause=pause)(REQUEST, quiet)
+    assert [round(each, 3) for each in waits] == [15.0]
+    assert told == ["busy; trying again in 20.0 s (2 of 5)"]
 
 
-def test_a_whole_reply_is_passed_on() -> None:
-    call = reply("", "calls", Call(id="a", name="bash"))
-    for good in (reply("text"), call, reply("", "refused")):
-        assert whole(Script([good]))(REQUEST, quiet) == good
+class Crowd:
+    """A service that answers nobody until nobody has asked it for a while, and then one at a time:
+    whoever comes sooner than `gap` after another is refused."""
+
+    def __init__(self, quiet: float, gap: float, wish: float = 0.0) -> None:
+        self._quiet, self._gap, self._wish = quiet, gap, wish
+        self._lock = threading.Lock()
+        self.asked = list[float]()
+        self.served = list[float]()
+
+    def __call__(self, request: Request, say: Say) -> Reply:
+        say("")
+        with self._lock:
+            now = time.monotonic()
+            before = self.asked[-1] if self.asked else 0.0
+            self.asked.append(now)
+            gap = self._gap if self.served else self._quiet
+            if now - before < gap or len(self.asked) == 1:
+                raise ServiceError("429", retry_after=self._wish)
+            self.served.append(now)
+        say("hello")
+        return reply("hello")
 
 
-@pytest.mark.parametrize(
-    "lacking",
-    [reply("cut of", "length"), reply(), reply(" \n"), reply(thoughts=["hm"]), reply("", "calls")],
-    ids=["cut", "empty", "blank", "thinking", "no-calls"],
-)
-def test_a_lacking_reply_is_asked_for_again_with_the_same_request(lacking: Reply) -> None:
-    told: list[str] = []
-    model = Script([lacking, lacking, "hello"])
-    assert whole(model, tell=told.append)(REQUEST, quiet).message.text == "hello"
-    assert model.requests == [REQUEST] * 3
-    assert ["(2 of 3)" in told[0], "(3 of 3)" in told[1]] == [True, True]
+@pytest.mark.parametrize("wish", [0.0, 0.3])
+def test_of_many_who_wait_one_goes_first_and_the_others_follow_one_by_one(wish: float) -> None:
+    crowd, pause, flag = Crowd(quiet=0.25, gap=0.1, wish=wish), Pause(), Flag()
+    together = threading.Barrier(8)
+
+    def work() -> str:
+        provider = retrying(crowd, flag.wait, quiet, pause=pause)
+        together.wait(5)
+        return provider(REQUEST, quiet).message.text
+
+    with ThreadPoolExecutor(8) as threads:
+        said = [each.result(20) for each in [threads.submit(work) for _ in range(8)]]
+    assert said == ["hello"] * 8
+    assert len(crowd.asked) <= 8 + 8 + 2, "the first rush, then hardly one too many"
+    gaps = [later - one for one, later in pairwise(crowd.served)]
+    assert min(gaps) >= 0.1
 
 
-def test_a_reply_that_lacks_each_time_is_an_error_that_helps() -> None:
-    model = Script([reply("cut of", "length")] * 3)
-    with pytest.raises(CutError, match="cut before its end, 3 times") as caught:
-        whole(model)(REQUEST, quiet)
-    assert "smaller pieces" in caught.value.hint
+def test_many_give_up_together_where_nobody_is_answered() -> None:
+    asked, pause = list[float](), Pause()
+    together = threading.Barrier(8)
+
+    def dead(request: Request, say: Say) -> Reply:
+        asked.append(time.monotonic())
+        if not together.broken and len(asked) <= 8:
+            together.wait(5)
+        raise ServiceError("503", retry_after=0.02)
+
+    def work() -> None:
+        with pytest.raises(ServiceError, match="503"):
+            retrying(dead, lambda seconds: Flag().wait(seconds / 20), quiet, pause=pause)(
+                REQUEST, quiet
+            )
+
+    with ThreadPoolExecutor(8) as threads:
+        for each in [threads.submit(work) for _ in range(8)]:
+            each.result(20)
+    assert 8 + 4 <= len(asked) <= 8 + 4 + 4
+    together.abort()
+    asked.clear()
+    with pytest.raises(ServiceError):
+        retrying(dead, Waits(), quiet, pause=pause)(REQUEST, quiet)
+    assert len(asked) == 5, "who comes later has all its tries"
 
 
-def test_errors_pass_through() -> None:
-    def broken(request: Request, say: Say) -> Reply:
-        raise ModelError("no")
+def test_a_reply_that_broke_off_holds_nobody_else() -> None:
+    pause = Pause()
 
-    with pytest.raises(ModelError, match="no"):
-        whole(broken)(REQUEST, quiet)
+    def breaking(request: Request, say: Say) -> Reply:
+        for piece in ("", "Once "):
+            say(piece)
+        raise ServiceError("reset", retry_after=0.0)
+
+    waits = Waits()
+
+    def meanwhile(seconds: float) -> bool:
+        retrying(Script(["two"]), waits, quiet, pause=pause)(REQUEST, quiet)
+        return True
+
+    with pytest.raises(ServiceError, match="reset"):
+        retrying(breaking, meanwhile, quiet, pause=pause)(REQUEST, quiet)
+    assert waits == []
+
+
+def test_a_call_that_was_held_and_stopped_lets_the_next_one_go_first() -> None:
+    pause, flag = Pause(), Flag()
+
+    def stopped(request: Request, say: Say) -> Reply:
+        if flag.is_set:
+            raise StoppedError("interrupted", INTERRUPTED)
+        flag.set()
+        raise busy()
+
+    with pytest.raises(StoppedError):
+        retrying(stopped, Waits(), quiet, pause=pause)(REQUEST, quiet)
+    two = retrying(Script(["two"]), Waits(), quiet, pause=pause)(REQUEST, quiet)
+    assert two.message.text == "two"
