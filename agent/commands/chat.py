@@ -9,25 +9,25 @@ from threading import Thread
 from types import FrameType
 
 from agent.app import App, People
-from agent.chat import Chat
+from agent.commands.desk import Desk, Do
 from agent.commands.front import directory, load, output, say_error, session_of
+from agent.commands.slash import COMMANDS, CYCLE, OTHERS, named, offered
 from agent.errors import AgentError, UsageError, near
 from agent.event import Text
 from agent.runs import Ended
-from agent.settings import Mode
 from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop
-from agent.store import sessions, settingsfile
+from agent.store import settingsfile
 from agent.store.skills import Skill
 from agent.version import __version__
 from agent.views.ask import TerminalAsk
 from agent.views.editor import Editor
-from agent.views.figures import counted, money, tokens
+from agent.views.figures import money, tokens
 from agent.views.lines import Level
-from agent.views.plain import cut, safe
+from agent.views.pick import Row, pick
+from agent.views.plain import safe
 from agent.views.terminal import Terminal
 
-LEAVE = {"exit", "quit", "/exit", "/quit", ":q"}
-CYCLE: tuple[Mode, ...] = ("default", "accept-edits", "plan")  # Shift+Tab; auto is by a flag alone
+LEAVE = {"exit", "quit", ":q"}
 
 
 def chat(typed: argparse.Namespace) -> int:
@@ -35,7 +35,7 @@ def chat(typed: argparse.Namespace) -> int:
     repl = Repl(typed)
     try:
         code = repl.loop(" ".join(typed.words))
-        if not code and repl.talk.messages:
+        if not code and repl.desk.talk.messages:
             repl.out.line(repl.out.styled("dim", "`ts -c` goes on with this chat"))
         return code
     finally:
@@ -61,14 +61,14 @@ class Repl:
             people=People(ask=self.asks, inquire=self.asks.inquire),
             trusted=typed.trust,
         )
-        self.session = session_of(typed, self.app)
-        self.talk = Chat(self.app, self.session)
+        session = session_of(typed, self.app)
+        self.desk = Desk(self.app, session, self.out, work=self.work, pick=self.pick)
         home = settingsfile.home()
         self.editor = Editor(
             self.out,
             sys.stdin,
             home / ".local/state/tianshu/history",
-            commands=self.commands,
+            commands=lambda: offered(self.desk),
             toolbar=self.status,
             cycle=self.cycle,
         )
@@ -76,12 +76,12 @@ class Repl:
         self.editor.shown = self.warm
         self.lacking = ""  # why no model can be asked
         self.reading = False  # whether the user is at the prompt
-        for text in (*loaded.notices, *self.session.notices):
+        for text in (*loaded.notices, *session.notices):
             self.app.notice(text)
 
     def close(self) -> None:
         self.terminal.close()
-        self.talk.close()
+        self.desk.close()
         self.app.close()
 
     # -- reading --------------------------------------------------------------------------------
@@ -99,7 +99,8 @@ class Repl:
                     self.reading = True
                     if code := ended():
                         return code
-                    line = self.editor.read()
+                    draft, self.desk.draft = self.desk.draft, ""
+                    line = self.editor.read(default=draft)
                 except (EOFError, KeyboardInterrupt):
                     return ended()
                 finally:
@@ -109,9 +110,7 @@ class Repl:
         out = self.out
         out.line(out.styled("bold", "天枢 Tianshu") + f" {__version__}  {safe(str(self.app.cwd))}")
         out.line(out.styled("dim", "ask, /help for commands, Ctrl-D to leave"))
-        for message in [each for each in self.talk.messages if each.text][-6:]:
-            mark = "› " if message.role == "user" else ""
-            out.line(mark + safe(message.text))
+        self.desk.recall()
 
     def warm(self) -> None:
         """Find the model, load its library and read the project while the user types."""
@@ -150,28 +149,48 @@ class Repl:
         try:
             if text.startswith("//"):
                 self.turn(text[1:])
-            elif text.startswith("/") and name in self.own:
-                self.own[name][1](words)
+            elif text.startswith("/") and (command := named(name)):
+                self.command(command, words.strip())
             elif called := self.called(text, name):
-                self.work(lambda: self.talk.skill(*called, said=text))
+                self.work(lambda: self.desk.talk.skill(*called, said=text))
             else:
                 self.turn(text)
         except AgentError as error:
             say_error(error)
-        return True
+        return not self.desk.leaving
+
+    def command(self, do: Do, words: str) -> None:
+        """Do a command; Ctrl-C ends it and keeps the chat, unless a model is at work."""
+        self.app.stop = self.stop
+        try:
+            do(self.desk, words)
+        except KeyboardInterrupt:
+            if self.app.stop is not self.stop:  # the second one of a turn
+                raise
+            self.out.line()
 
     def called(self, text: str, name: str) -> tuple[Skill, str] | None:
         """The skill that a message starts. Raises UsageError, with the nearest of all commands."""
         try:
             return self.app.called(text)
         except UsageError as error:
-            names = [*self.own, *(skill.name for skill in self.app.skills.all)]
+            names = [*COMMANDS, *OTHERS, *(skill.name for skill in self.app.skills.all)]
             raise UsageError(
                 f"there is no /{name}{near(name, names)}", hint="/help lists them"
             ) from error
 
     def turn(self, text: str) -> None:
-        self.work(lambda: self.talk.turn(text))
+        self.work(lambda: self.desk.talk.turn(text))
+
+    def pick(self, title: str, rows: Sequence[Row], typed: str) -> int | None:
+        """The place of the row that the user chooses; None where they choose none, or leave."""
+        self.reading = True
+        try:
+            return pick(self.out, sys.stdin, title, rows, typed)
+        except KeyboardInterrupt:
+            return None
+        finally:
+            self.reading = False
 
     def work(self, do: Callable[[], Ended]) -> None:
         """Do something that Ctrl-C ends, and show it."""
@@ -184,60 +203,6 @@ class Repl:
             self.app.shown(Text(text=ended.answer))
         if ended.error:
             say_error(ended.error)
-
-    @property
-    def own(self) -> dict[str, tuple[str, Callable[[str], None]]]:
-        return {
-            "help": ("what can be typed here", self.help),
-            "clear": ("begin a new conversation; the old one is kept", self.clear),
-            "cost": ("what this chat has used", self.cost),
-            "mode": ("the permission mode: default, accept-edits, plan", self.mode),
-            "skills": ("the skills there are", self.skills),
-            "exit": ("leave", lambda words: None),
-        }
-
-    def commands(self) -> Sequence[tuple[str, str]]:
-        own = [(name, about) for name, (about, _) in self.own.items()]
-        return own + [(skill.name, skill.plan.description) for skill in self.app.skills.all]
-
-    def help(self, words: str) -> None:
-        for name, about in self.commands():
-            self.row(name, about)
-        self.out.line(
-            "Enter sends; \\ Enter, Alt+Enter, Ctrl+J begin a line; Ctrl+R searches what was "
-            "typed;\nShift+Tab changes the mode; Ctrl-C stops the turn, or clears the line; "
-            "Ctrl-D leaves. // begins a message with a slash."
-        )
-
-    def clear(self, words: str) -> None:
-        self.talk.close()
-        self.session = sessions.new(self.app.cwd)
-        self.talk = Chat(self.app, self.session)
-        self.out.line("a new conversation")
-
-    def cost(self, words: str) -> None:
-        tally = self.app.tally
-        usage = tally.usage
-        self.out.line(
-            f"{counted(tally.calls, 'model call')}, {tokens(usage.input_tokens)} in, "
-            f"{tokens(usage.cache_read_input_tokens)} from the cache, "
-            f"{tokens(usage.output_tokens)} out, {money(tally.cost_usd)}"
-        )
-
-    def mode(self, words: str) -> None:
-        if words and words not in CYCLE:
-            raise UsageError(f"there is no mode {words!r}", hint=", ".join(CYCLE))
-        for mode in CYCLE:
-            if mode == words:
-                self.app.gate.mode = mode
-        self.out.line(f"permission mode: {self.app.gate.mode}")
-
-    def skills(self, words: str) -> None:
-        for skill in self.app.skills.all:
-            self.row(skill.name, skill.plan.description)
-
-    def row(self, name: str, about: str) -> None:
-        self.out.line(cut(f"  /{name:18} {safe(about)}", self.out.width - 1))
 
 
 @contextmanager

@@ -1,0 +1,69 @@
+"""What the commands of a chat work on: the conversation under way, the screen, the user."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from agent.app import App
+from agent.chat import Chat
+from agent.runs import Ended
+from agent.store.sessions import Session
+from agent.views.pick import Row
+from agent.views.plain import Output, cut, safe
+
+RECALLED = 6  # messages that are shown of a conversation that goes on
+LONG = 3000  # characters of one of them
+
+
+class Desk:
+    """One for a chat; `talk` and `session` are exchanged when the user turns to another one.
+
+    `work` does what a model is asked for, and Ctrl-C ends. `pick` lets the user choose a row.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        session: Session,
+        out: Output,
+        *,
+        work: Callable[[Callable[[], Ended]], None],
+        pick: Callable[[str, Sequence[Row], str], int | None],
+    ) -> None:
+        self.app, self.out, self.work, self.pick = app, out, work, pick
+        self.session = session
+        self.talk = Chat(app, session)
+        self.draft = ""  # what the next prompt begins with
+        self.leaving = False
+
+    def turn_to(self, session: Session) -> None:
+        """Go on with another conversation; this one is kept."""
+        self.talk.close()
+        self.session = session
+        self.renew()
+        for text in session.notices:
+            self.app.notice(text)
+
+    def renew(self) -> None:
+        """Begin to speak anew from where the conversation stands."""
+        self.talk = Chat(self.app, self.session)
+
+    def recall(self) -> None:
+        """Show how the conversation ends."""
+        for message in [each for each in self.talk.messages if each.text.strip()][-RECALLED:]:
+            text = message.text
+            more = f"\n… {len(text) - LONG:,} more characters" if len(text) > LONG else ""
+            self.out.line(("› " if message.role == "user" else "") + safe(text[:LONG]) + more)
+
+    def row(self, name: str, about: str) -> None:
+        self.out.line(cut(f"  /{name:18} {safe(about)}", self.out.width - 1))
+
+    def say(self, text: str) -> None:
+        """A line, or several, made safe."""
+        self.out.line(safe(text))
+
+    def close(self) -> None:
+        self.talk.close()
+
+
+Do: TypeAlias = Callable[[Desk, str], None]
+"""Does a command with the words behind its name. Raises AgentError."""

@@ -1,0 +1,71 @@
+"""A conversation written to a file of the user's, without the secrets in it."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.errors import AgentError, UsageError
+from agent.message import Message
+from agent.secret import redacted
+from agent.store.sessions import Session
+from agent.views.transcript import FORMS, Said, Transcript, markdown
+
+OPAQUE = {"data", "signature", "redacted"}  # what is no text: images, what only a service reads
+
+
+def transcript(session: Session, secrets: Iterable[str] = ()) -> Transcript:
+    """The conversation as it stands, with no key in it: none of `secrets`, none of a known form."""
+    known = tuple(secrets)
+
+    def clean(value: Any, name: str = "") -> Any:
+        match value:
+            case str() if name not in OPAQUE:
+                return redacted(value, known)
+            case dict():
+                return {key: clean(each, key) for key, each in value.items()}
+            case list() | tuple():
+                return [clean(each) for each in value]
+            case _:
+                return value
+
+    return Transcript(
+        id=session.id,
+        title=redacted(session.title, known),
+        cwd=str(session.cwd),
+        time=session.began,
+        said=tuple(
+            Said(
+                id=entry.id,
+                parent=entry.parent,
+                time=entry.time,
+                model=entry.model,
+                message=msgspec.convert(clean(msgspec.to_builtins(entry.message)), Message),
+            )
+            for entry in session.entries
+        ),
+    )
+
+
+def export(session: Session, name: str, secrets: Iterable[str] = ()) -> Path:
+    """Write the conversation to a new file, in the form that its ending names, else as Markdown.
+
+    Raises UsageError where there is nothing to write or the file is there, AgentError where it
+    can't be written.
+    """
+    if not session.entries:
+        raise UsageError("there is nothing to export yet")
+    path = Path(name or f"conversation-{session.id}.md").expanduser()
+    form = FORMS.get(path.suffix.lower(), markdown)
+    data = form(transcript(session, secrets)).encode("utf-8", "replace")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+            file.write(data)
+    except FileExistsError as error:
+        raise UsageError(f"{path} exists", hint="name another file") from error
+    except (OSError, ValueError, RuntimeError) as error:
+        raise AgentError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    return path

@@ -1,0 +1,191 @@
+"""What can be typed behind a slash in a chat: a table, and the commands that are about the chat."""
+
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from agent.commands import talk
+from agent.commands.desk import Desk, Do
+from agent.errors import AgentError, ToolError, UsageError
+from agent.settings import Mode
+from agent.store import log, memory, settingsfile, workspace
+from agent.views.figures import counted, money, tokens
+
+CYCLE: tuple[Mode, ...] = ("default", "accept-edits", "plan")  # Shift+Tab; auto is by a flag alone
+MEMORY = "/memory add TEXT remembers a fact, /memory edit opens the file, /memory edit user yours"
+RUNS = 20  # that are listed
+KEYS = """\
+Enter sends; \\ Enter, Alt+Enter, Ctrl+J begin a line; Ctrl+R searches what was typed;
+Shift+Tab changes the mode; Ctrl-C stops the turn, or clears the line; Ctrl-D leaves. // begins a \
+message with a slash."""
+
+
+def help(desk: Desk, words: str) -> None:
+    for name, about in offered(desk):
+        desk.row(name, about)
+    desk.out.line(KEYS)
+
+
+def offered(desk: Desk) -> Sequence[tuple[str, str]]:
+    """All that may stand behind a slash, with what it does."""
+    own = [(name, about) for name, (about, _) in COMMANDS.items()]
+    return own + [(skill.name, skill.plan.description) for skill in desk.app.skills.all]
+
+
+def skills(desk: Desk, words: str) -> None:
+    for skill in desk.app.skills.all:
+        desk.row(skill.name, skill.plan.description)
+
+
+def runs(desk: Desk, words: str) -> None:
+    from agent.state import State
+    from agent.views import show
+
+    found = [
+        show.Listed(run=place.id, state=State.of(log.recorded(place.log).events))
+        for place in workspace.runs(desk.app.cwd)[:RUNS]
+    ]
+    for line in show.runs(found, datetime.now(UTC), desk.out.width, styled=desk.out.styled):
+        desk.out.line(line)
+
+
+def cost(desk: Desk, words: str) -> None:
+    usage, settings = desk.app.tally.usage, desk.app.settings
+    desk.say(
+        f"{counted(desk.app.tally.calls, 'model call')}, {tokens(usage.input_tokens)} in, "
+        f"{tokens(usage.cache_read_input_tokens)} from the cache, "
+        f"{tokens(usage.output_tokens)} out, {money(desk.app.tally.cost_usd)}"
+    )
+    limits = []
+    if settings.max_budget_usd is not None:
+        limits.append(money(settings.max_budget_usd))
+    if settings.max_tokens_total is not None:
+        limits.append(tokens(settings.max_tokens_total))
+    if limits:
+        desk.say(f"at most {' and '.join(limits)} may be used")
+
+
+def mode(desk: Desk, words: str) -> None:
+    if words and words not in CYCLE:
+        raise UsageError(f"there is no mode {words!r}", hint=", ".join(CYCLE))
+    for each in CYCLE:
+        if each == words:
+            desk.app.gate.mode = each
+    desk.say(f"permission mode: {desk.app.gate.mode}")
+
+
+def leave(desk: Desk, words: str) -> None:
+    desk.leaving = True
+
+
+def remember(desk: Desk, words: str) -> None:
+    """`/memory`, `/memory add TEXT`, `/memory edit [user]`."""
+    what, _, rest = words.partition(" ")
+    match what:
+        case "":
+            show_memory(desk)
+        case "add" if rest.strip():
+            add_memory(desk, rest)
+        case "edit" if rest.strip() in {"", "user"}:
+            edit_memory(desk, mine=bool(rest.strip()))
+        case _:
+            raise UsageError(
+                f"/memory {words}", hint="/memory, /memory add TEXT, /memory edit [user]"
+            )
+
+
+def show_memory(desk: Desk) -> None:
+    found = list(memory.memories(desk.app.cwd, settingsfile.home()))
+    for each in found:
+        left = f" ({each.left} older notes are left out)" if each.left else ""
+        desk.say(f"{each.name}{left}:\n{each.fault or each.text or '(empty)'}\n")
+    if not found:
+        desk.say("nothing is remembered yet")
+    desk.say(
+        "/memory add TEXT remembers a fact, /memory edit opens the file, /memory edit user yours"
+    )
+
+
+def add_memory(desk: Desk, note: str) -> None:
+    from agent.tools.notes import save_memory
+
+    try:
+        desk.say(save_memory(desk.app.context(), {"note": note}).text)
+    except ToolError as error:
+        raise UsageError(str(error)) from error
+
+
+def edit_memory(desk: Desk, *, mine: bool) -> None:
+    """Open $VISUAL or $EDITOR on it, as the user's environment names it; no shell reads that."""
+    if mine:
+        path = memory.user_path(settingsfile.home())
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    else:
+        path = workspace.prepared(desk.app.cwd) / "memory.md"
+    environ = settingsfile.environment()
+    editor = environ.get("VISUAL") or environ.get("EDITOR") or ""
+    if not editor or not desk.out.tty or path.is_symlink():
+        desk.say(f"it is in {path}")
+        return
+    try:
+        words = shlex.split(editor)
+        with uninterrupted():
+            subprocess.run([*words, str(path)], check=True)
+    except (OSError, ValueError) as error:
+        raise AgentError(
+            f"{editor} can't be started: {error}", hint=f"the file is {path}"
+        ) from error
+    except subprocess.CalledProcessError as error:
+        raise AgentError(
+            f"{editor} ended with {error.returncode}", hint=f"it is in {path}"
+        ) from error
+    desk.say(f"{path}: read when the next conversation begins")
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Inside, Ctrl-C is for the program that has the terminal, and ends nothing of ours."""
+    # No SIG_IGN: a program that is started inherits that.
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+COMMANDS: dict[str, tuple[str, Do]] = {
+    "help": ("what can be typed here", help),
+    "clear": ("begin a new conversation; the old one is kept", talk.clear),
+    "resume": ("go on with another conversation: [ID, TITLE or words]", talk.resume),
+    "fork": ("go on in a new conversation with the same messages: [TITLE]", talk.fork),
+    "rewind": ("go back to before one of your messages", talk.rewind),
+    "rename": ("give this conversation a title: TITLE", talk.rename),
+    "export": ("write it to a file: [FILE.md, .html or .jsonl]", talk.export_talk),
+    "memory": ("what is remembered; /memory add TEXT, /memory edit [user]", remember),
+    "cost": ("what this chat has used, and what it may", cost),
+    "mode": ("the permission mode: default, accept-edits, plan", mode),
+    "skills": ("the skills there are", skills),
+    "runs": ("the runs of this directory", runs),
+    "exit": ("leave", leave),
+}
+OTHERS = {
+    "?": "help",
+    "new": "clear",
+    "reset": "clear",
+    "continue": "resume",
+    "sessions": "resume",
+    "branch": "fork",
+    "checkpoint": "rewind",
+    "budget": "cost",
+    "usage": "cost",
+    "quit": "exit",
+}  # fmt: skip - further names, by which other programs know them
+
+
+def named(name: str) -> Do | None:
+    """The command of a name; None where there is none."""
+    _, do = COMMANDS.get(OTHERS.get(name.lower(), name.lower()), ("", None))
+    return do

@@ -1,0 +1,101 @@
+"""The chat's commands about conversations: another one, back, a fork, a title, a file."""
+
+from agent.commands.desk import Desk
+from agent.commands.export import export
+from agent.errors import UsageError
+from agent.store import sessions
+from agent.store.tree import Entry
+from agent.views.figures import age, counted
+from agent.views.pick import Row
+
+
+def clear(desk: Desk, words: str) -> None:
+    desk.turn_to(sessions.new(desk.app.cwd))
+    desk.say("a new conversation")
+
+
+def resume(desk: Desk, words: str) -> None:
+    """Another conversation: the one that is named, else one that the user picks."""
+    cwd = desk.app.cwd
+    found = [each for each in sessions.listed(cwd) if each.id != desk.session.id]
+    try:
+        chosen = sessions.meant(cwd, words) if words else ""
+    except UsageError:
+        if not found:
+            raise
+        chosen = ""  # words to look for
+    if chosen == desk.session.id:
+        raise UsageError("this is that conversation")
+    if not chosen:
+        if not found:
+            raise UsageError("there is no other conversation in this directory")
+        at = desk.pick("which conversation", [row(each) for each in found], words)
+        if at is None:
+            return
+        chosen = found[at].id
+    desk.turn_to(sessions.load(cwd, chosen))
+    desk.say(f"conversation {called(desk.session)}")
+    desk.recall()
+
+
+def row(one: sessions.Summary) -> Row:
+    """A conversation to choose."""
+    note = f"{age(one.age):>7}  {counted(one.count, 'message'):>12}"
+    return Row(words=one.title or one.words or one.id, note=note)
+
+
+def called(session: sessions.Session) -> str:
+    return f"{session.title} ({session.id})" if session.title else session.id
+
+
+def fork(desk: Desk, words: str) -> None:
+    if not desk.session.entries:
+        raise UsageError("there is nothing to fork yet")
+    old = desk.session
+    desk.turn_to(old.fork())
+    if words:
+        desk.session.rename(words)
+    desk.say(f"conversation {called(desk.session)}, a fork; `/resume {old.id}` goes back")
+
+
+def rename(desk: Desk, words: str) -> None:
+    if words:
+        desk.session.rename(words)
+    if not desk.session.title:
+        raise UsageError("what is it to be called?", hint="/rename TITLE")
+    desk.say(f"conversation {called(desk.session)}")
+
+
+def rewind(desk: Desk, words: str) -> None:
+    """Go back to before a message of the user's, which may then be said otherwise."""
+    asked = list(reversed(questions(desk.session)))
+    if not asked:
+        raise UsageError("there is nothing to go back to yet")
+    rows = [Row(words=entry.message.text, note=entry.time[11:16]) for entry in asked]
+    at = desk.pick("back to before which message", rows, words)
+    if at is None:
+        return
+    entry = asked[at]
+    if warning := desk.session.rewind(entry.parent):
+        desk.app.notice(warning)
+    desk.talk.close()
+    desk.renew()
+    desk.draft = entry.message.text
+    desk.say(f"back to before your message of {entry.time[:16].replace('T', ' ')} (UTC)")
+    if not desk.out.fancy:
+        desk.say(f"which was: {entry.message.text}")
+
+
+def questions(session: sessions.Session) -> list[Entry]:
+    """The user's own messages, oldest first."""
+    return [
+        entry
+        for entry in session.entries
+        if entry.message.role == "user" and entry.message.text.strip()
+    ]
+
+
+def export_talk(desk: Desk, words: str) -> None:
+    keys = [key.value for key in desk.app.loaded.keys.values()]
+    path = export(desk.session, words, keys)
+    desk.say(f"written to {path}; keys and passwords that could be told are left out")
