@@ -14,7 +14,7 @@ from msgspec import Struct
 from agent.errors import AgentError, UsageError
 from agent.store.disk import failed, private
 
-IGNORED = "workspace/\nruns/\nsessions/\nsettings.local.yaml\n"
+IGNORED = "workspace/\nruns/\nsessions/\nundo/\nsettings.local.yaml\n"
 
 
 class Run(Struct, frozen=True, kw_only=True):
