@@ -25,7 +25,7 @@ from agent.engine.speech import (
     submit_plan,
 )
 from agent.engine.whole import whole
-from agent.errors import PlanError, ToolError, UsageError
+from agent.errors import AgentError, PlanError, ToolError, UsageError
 from agent.event import (
     Event,
     ModelCalled,
@@ -45,6 +45,7 @@ from agent.tool import Context, Outcome, Tool
 from agent.views.ask import nobody
 
 if TYPE_CHECKING:
+    from agent.store.snapshots import Snapshots
     from agent.tools.child.survivor import Survivor
 
 OUTLINE = 6000  # characters of the outline of the code in the system prompt
@@ -116,6 +117,7 @@ class App:
         self._pauses: dict[str, retry.Pause] = {}  # by service: all its callers wait together
         self._guesses: dict[str, Estimate] = {}  # by model: what a call may cost
         self._lock = Lock()
+        self._kept = True  # whether the working tree can be kept
 
     def close(self) -> None:
         self.shown.close()
@@ -159,6 +161,31 @@ class App:
         """The system prompt for a kind of request."""
         extra = self.settings.append_system_prompt
         return prompt.system(kind, self.known) + (f"\n{extra}\n" if extra else "")
+
+    # -- what undo goes by ----------------------------------------------------------------------
+
+    @cached_property
+    def snapshots(self) -> "Snapshots":
+        """The store of what the working tree was. Nothing is made before it is needed."""
+        from agent.store.snapshots import Snapshots
+
+        return Snapshots(self.cwd, self.environment)
+
+    def keep(self, stop: Stop, emit: Emit, since: str = "") -> str:
+        """A Keep (agent.seams): once it has failed it is not tried again."""
+        if not self._kept:
+            return ""
+        try:
+            return self.snapshots.keep(stop, since)
+        except AgentError as error:
+            if stop.is_set:  # there was not the time
+                return ""
+            with self._lock:
+                first, self._kept = self._kept, False
+            if first:
+                why = f"{error}; {error.hint}" if error.hint else str(error)
+                emit(Notice(text=f"what changes from here on can't be undone: {why}"))
+            return ""
 
     # -- models ---------------------------------------------------------------------------------
 

@@ -1,24 +1,29 @@
 """A conversation in an `App`: what is said, and the runs that come of it."""
 
+from collections.abc import Callable
+
 from msgspec import structs
 
 from agent import runs
 from agent.app import App
 from agent.engine import prompt
 from agent.engine.chat import converse
-from agent.engine.guard import all_guarded
+from agent.engine.guard import all_guarded, preceded
 from agent.engine.partial import Partial
 from agent.engine.speech import ask_oracle, ask_user, run_skill, submit_plan
-from agent.errors import ConsentError, ToolError, UsageError
+from agent.errors import AgentError, ConsentError, ToolError, UsageError
 from agent.message import Image, Message, Request
 from agent.plan import Plan
 from agent.providers import watch
+from agent.rule import NOTES, WEB
 from agent.runs import Ended
 from agent.seams import Question
 from agent.store import planfile, sessions
 from agent.store import skills as skillfiles
 from agent.store.tree import repaired
 from agent.tool import Outcome, Tool
+
+UNCHANGING = {*NOTES, *WEB}  # tools that write, but no file
 
 
 class Chat:
@@ -29,6 +34,9 @@ class Chat:
         self.messages: tuple[Message, ...] = session.messages if session else ()
         self._context = app.context()
         self._runs: list[Ended] = []  # what this turn has run
+        self._said = ""  # the id of the message that was kept last
+        self._turn = ""  # of the user's, that this turn answers
+        self._before = ""  # the working tree before what this turn has changed of it
 
     def close(self) -> None:
         self._context.close()
@@ -47,6 +55,7 @@ class Chat:
         provider = partial.kept(watch.said(model, emit))
         self.messages = repaired(self.messages)  # the turn before may have been cut off
         self._keep(Message(role="user", text=text, images=images))  # once there is a model for it
+        self._turn = self._said
         tools = self._tools()
         request = Request(
             system=self._system,
@@ -54,15 +63,18 @@ class Chat:
             tools=tuple(tool.spec for tool in tools.values()),
             must="submit_plan" if self.app.settings.plan == "always" else "",
         )
-        talk = converse(
-            request,
-            provider,
-            tools,
-            structs.replace(self._context, stop=self.app.stop),
-            emit,
-            turns=self.app.settings.max_turns,
-            keep=self._keep,
-        )
+        try:
+            talk = converse(
+                request,
+                provider,
+                tools,
+                structs.replace(self._context, stop=self.app.stop),
+                emit,
+                turns=self.app.settings.max_turns,
+                keep=self._keep,
+            )
+        finally:
+            self._changed()
         refused = ConsentError.exit_code if self.app.tally.refused else 0
         if self._runs:  # mostly one; of several the first that went wrong counts
             counts = next((ended for ended in self._runs if ended.code), self._runs[0])
@@ -73,14 +85,45 @@ class Chat:
     def skill(self, skill: skillfiles.Skill, words: str, said: str) -> Ended:
         """Run a skill that the user has called; what came of it is part of the conversation."""
         self._keep(Message(role="user", text=said))
-        ended = runs.run_skill(self.app, skill, words)
+        self._turn = self._said
+        ended = runs.run_skill(self.app, skill, words, self._begun)
         self._keep(Message(role="assistant", text=ended.answer or "(no text)"))
         return ended
 
     def _keep(self, message: Message) -> None:
         self.messages = (*self.messages, message)
         if self.session:
-            self.session.add(message, self.app.main_model)
+            self._said = self.session.add(message, self.app.main_model)
+
+    # -- what undo goes by ----------------------------------------------------------------------
+
+    def _changing(self) -> None:
+        """A tool is about to change files: keep the working tree, once a turn."""
+        if self.session and not self._before:
+            self._before = self.app.keep(self.app.stop, self.app.shown)
+            if self._before:
+                self._note(self.session.kept, self._before, "before")
+
+    def _changed(self) -> None:
+        """What changed files is over."""
+        before, self._before = self._before, ""
+        if self.session and before:
+            after = self.app.keep(self.app.stop, self.app.shown, before)
+            if after:
+                self._note(self.session.kept, after, "after")
+
+    def _begun(self, run: str) -> None:
+        self._changed()
+        if self.session:
+            self._note(self.session.started, run)
+
+    def _note(self, add: Callable[..., None], *words: str) -> None:
+        try:
+            add(self._turn, *words)
+        except AgentError as error:  # it is written with what comes next
+            self.app.notice(str(error))
+
+    # -- what the model is given ----------------------------------------------------------------
 
     @property
     def _system(self) -> str:
@@ -98,7 +141,11 @@ class Chat:
 
     def _tools(self) -> dict[str, Tool]:
         app = self.app
-        tools = all_guarded(app.tools(), app.gate, app.shown)
+        changing = {
+            name: preceded(tool, self._changing) if tool.writes and name not in UNCHANGING else tool
+            for name, tool in app.tools().items()
+        }
+        tools = all_guarded(changing, app.gate, app.shown)
         extra = [ask_user(app.people.inquire), ask_oracle(app.models, app.stop, app.shown)]
         if app.settings.plan != "never":
             extra.append(submit_plan(self._submitted, app.notice))
@@ -114,7 +161,7 @@ class Chat:
         if app.gate.mode == "plan":
             return self._finished(Ended(code=0, answer=planfile.dump(plan)))
         seen = app.people.there and app.gate.mode == "default" and self._confirmed(plan)
-        return self._finished(runs.run(app, plan, "model", vouched=seen))
+        return self._finished(runs.run(app, plan, "model", vouched=seen, begun=self._begun))
 
     def _confirmed(self, plan: Plan) -> bool:
         """Whether the user has seen this plan, with its commands, and said yes to it.
@@ -131,7 +178,8 @@ class Chat:
 
     def _skill(self, name: str, arguments: str) -> Outcome:
         try:
-            return self._finished(runs.run_skill(self.app, self.app.skills.find(name), arguments))
+            skill = self.app.skills.find(name)
+            return self._finished(runs.run_skill(self.app, skill, arguments, self._begun))
         except UsageError as error:
             raise ToolError(f"{error}. {error.hint}") from error
 

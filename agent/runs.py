@@ -14,7 +14,16 @@ from agent.engine.pool import ExecutorPool
 from agent.engine.run import drive
 from agent.engine.step import Worker
 from agent.errors import AgentError, BudgetError, ConsentError, UsageError
-from agent.event import Event, PlanCreated, RunFinished, RunResumed, RunStarted, RunStatus, Source
+from agent.event import (
+    Event,
+    PlanCreated,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    RunStatus,
+    Source,
+    TreeKept,
+)
 from agent.plan import Plan, Step
 from agent.state import State
 from agent.stop import Stop
@@ -33,14 +42,29 @@ class Ended(Struct, frozen=True, kw_only=True):
     error: AgentError | None = None
 
 
-def run_skill(app: App, skill: skillfiles.Skill, line: str) -> Ended:
+def untold(id: str) -> None:
+    """Hears which run has begun, and does nothing."""
+
+
+def run_skill(
+    app: App, skill: skillfiles.Skill, line: str, begun: Callable[[str], None] = untold
+) -> Ended:
     """Run a skill with the words of a line."""
     app.notice(f"skill {skill.name} ({skill.source})")
-    return run(app, app.ready(skillfiles.asked(skill, line)), "skill", vouched=skill.trusted)
+    return run(
+        app, app.ready(skillfiles.asked(skill, line)), "skill", vouched=skill.trusted, begun=begun
+    )
 
 
-def run(app: App, plan: Plan, source: Source, *, vouched: bool) -> Ended:
-    """Run a plan that is ready, in a log of its own, to its end.
+def run(
+    app: App,
+    plan: Plan,
+    source: Source,
+    *,
+    vouched: bool,
+    begun: Callable[[str], None] = untold,
+) -> Ended:
+    """Run a plan that is ready, in a log of its own, to its end; `begun` hears its id.
 
     `vouched`: its commands are the user's own word, and run without being asked about.
     """
@@ -54,6 +78,7 @@ def run(app: App, plan: Plan, source: Source, *, vouched: bool) -> Ended:
             record(RunStarted(goal=plan.goal, cwd=str(app.cwd), model=model, version=__version__))
         )
         state.apply(record(PlanCreated(plan=plan, source=source)))
+        begun(place.id)
         commands = vouched_in(app, plan) if vouched else frozenset()
         return _drive(app, state, place, record, commands, system)
 
@@ -103,6 +128,7 @@ def _drive(
 ) -> Ended:
     began = monotonic()
     stop = app.stop.child()
+    before = _tree(app, state, record, stop) if writes(state) else ""
     work = _worker(app, place, stop, vouched, system)
     with ThreadPoolExecutor(app.settings.max_workers, "step") as threads:
         pool = ExecutorPool(threads, app.settings.max_workers, work, stop)
@@ -111,6 +137,8 @@ def _drive(
         except BaseException:
             stop.set()  # so that the threads end before the error is told
             raise
+    if before:
+        _tree(app, state, record, stop, before)
     state.apply(
         record(
             RunFinished(
@@ -128,6 +156,25 @@ def _drive(
     return Ended(
         code=code_of(state, stop), answer=state.answer, state=state, run=place.id, error=error
     )
+
+
+def _tree(
+    app: App, state: State, record: Callable[[Event], Event], stop: Stop, before: str = ""
+) -> str:
+    """Note how the working tree stands before a run or, with the tree before, behind it."""
+
+    def tell(event: Event) -> None:
+        state.apply(record(event))
+
+    tree = app.keep(stop, tell, before)
+    if tree:
+        tell(TreeKept(tree=tree, moment="after" if before else "before"))
+    return tree
+
+
+def writes(state: State) -> bool:
+    """Whether a step of the run may change files."""
+    return any(step.writes != () for step in state.listed)
 
 
 def _worker(
@@ -152,6 +199,7 @@ def _worker(
         max_turns=app.settings.max_turns,
         vouched=vouched,
         find=lambda name: skills.find(name).plan,
+        keep=app.keep,
     )
 
 

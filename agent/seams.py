@@ -20,6 +20,12 @@ Work: TypeAlias = Callable[[Job, Emit], Event]
 """Does a job in a worker: emits what happens on the way, returns how it ended."""
 
 
+Keep: TypeAlias = Callable[[Stop, Emit, str], str]
+"""Keeps the working tree as it stands and gives the id of it, so that what has changed since the
+tree of the third argument ("": none) can be taken back; "" where it can't, which is told once.
+Must not raise. Any thread may call it."""
+
+
 class Provider(Protocol):
     """A model: a function from a request to a reply.
 

@@ -1,6 +1,6 @@
 """Tool → Tool: ask before it is used, limit what it gives back."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any
 
@@ -158,6 +158,16 @@ def place(context: Context, path: Any) -> tuple[bool, str | None]:
         return False, None
     own = context.workspace is not None and real.is_relative_to(context.workspace)
     return own, context.shown(real)
+
+
+def preceded(tool: Tool, first: Callable[[], None]) -> Tool:
+    """The same tool, with `first` called before each use."""
+
+    def function(context: Context, /, **input: Any) -> str | Outcome:
+        first()
+        return tool.function(context, **input)
+
+    return structs.replace(tool, function=function)
 
 
 def all_guarded(

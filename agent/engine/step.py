@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct, structs
@@ -35,11 +35,12 @@ from agent.event import (
     StepFinished,
     ToolFinished,
     ToolStarted,
+    TreeKept,
 )
 from agent.job import Attempt, Job, Revise
 from agent.message import Message, Request, Usage
 from agent.plan import Permissions, Plan, Step, items, unfenced
-from agent.seams import Emit, Models, Provider
+from agent.seams import Emit, Keep, Models, Provider
 from agent.stop import TIME, Stop
 from agent.tool import Context, Tool
 
@@ -78,6 +79,14 @@ class Command(Protocol):
     ) -> Ran: ...
 
 
+Moment: TypeAlias = Literal["before", "after"]
+
+
+def unkept(stop: Stop, emit: Emit, since: str) -> str:
+    """A Keep that keeps nothing."""
+    return ""
+
+
 Fits = Callable[[Any, dict[str, Any]], str]
 """Why a value does not fit a JSON schema; "" if it does."""
 
@@ -99,6 +108,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     max_turns: int
     vouched: frozenset[str]  # commands that are the user's own word: of a plan that they named
     find: Callable[[str], Plan] = no_skill  # the skill of a name, for the steps of a revision
+    keep: Keep = unkept
 
     def __call__(self, job: Job, emit: Emit) -> Event:
         """Do the job. What is no step's failure (a service, a budget, a stop) sets the stop flag of
@@ -152,6 +162,7 @@ class Worker(Struct, frozen=True, kw_only=True):
         seconds = step.timeout or (AGENT_SECONDS if step.run is None else COMMAND_SECONDS)
         env = {**self.context.env, **variables(job, self.workspace)}
         context = self.context.fresh(self.context.stop.child(seconds), env=env)
+        before = self.tree(step, "before", emit)
         try:
             done = self.run(job, context, emit) if step.run else self.agent(job, context, emit)
             if done.status == "done":
@@ -162,7 +173,17 @@ class Worker(Struct, frozen=True, kw_only=True):
             done = failed(f"time ran out after {seconds:g} s")
         finally:
             context.close()
+            self.tree(step, "after", emit, before)
         return structs.replace(done, summary=self.kept(job, done.summary))
+
+    def tree(self, step: Step, moment: Moment, emit: Emit, before: str = "") -> str:
+        """Tell of the working tree around a step that may write; what stood before it, or ""."""
+        if step.writes == () or (moment == "after" and not before):
+            return ""
+        tree = self.keep(self.context.stop, emit, before)
+        if tree:
+            emit(TreeKept(tree=tree, moment=moment))
+        return tree
 
     def run(self, job: Attempt, context: Context, emit: Emit) -> StepFinished:
         assert job.step.run, "a run step has a command"

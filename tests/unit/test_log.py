@@ -327,7 +327,7 @@ def test_a_run_s_name_sorts_by_time_and_its_files_are_made_when_it_begins(tmp_pa
     assert begun[0].workspace == tmp_path / ".agent/workspace" / ids[0]
     assert begun[0].workspace.is_dir()
     ignored = (tmp_path / ".agent/.gitignore").read_text(encoding="utf-8").split()
-    assert ignored == ["workspace/", "runs/", "sessions/", "settings.local.yaml"]
+    assert ignored == ["workspace/", "runs/", "sessions/", "undo/", "settings.local.yaml"]
 
 
 def test_git_sees_nothing_of_a_run(tmp_path: Path) -> None:
