@@ -20,13 +20,13 @@ COMMANDS = {
     "runs": "list the runs of this directory",
     "show": "tell the story of a run",
     "resume": "go on with an unfinished run",
+    "undo": "take back what a run, or a step of it, has changed; `undo [RUN [STEP]]`",
     "skills": "list skills; `skills show NAME`, `check [FILE…]`, `new NAME`",
-    "sessions": "list the conversations of this directory",
+    "sessions": "list conversations; `sessions show ID`, `export ID FILE`, `rm ID…`",
     "config": "show each setting and where it came from",
     "demo": "watch a plan run on a small sample project; needs no model",
 }
 LATER = {
-    "undo": "taking a run's changes back",
     "report": "the HTML report of a run",
     "init": "writing an AGENTS.md",
     "doctor": "checking the set-up",
@@ -44,7 +44,7 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ),
         (
             "-r --resume",
-            {"nargs": "?", "const": "", "metavar": "ID", "help": "go on with a chat"},
+            {"nargs": "?", "const": "", "metavar": "ID", "help": "go on with a chat: id or title"},
         ),
         ("--fork-session", {"action": "store_true", "help": "with -c or -r: as a new chat"}),
         ("-C --cwd", {"metavar": "DIR", "help": "work in this directory"}),
@@ -55,7 +55,8 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("--plan", {"action": "store_true", "help": "plan, whatever the size of the task"}),
         ("--no-plan", {"action": "store_true", "help": "don't plan"}),
         ("--no-skills", {"action": "store_true", "help": "no phrase starts a skill"}),
-        ("--dry-run", {"action": "store_true", "help": "run: print the order, run nothing"}),
+        ("--reuse", {"action": "store_true", "help": "what is unchanged is not done again"}),
+        ("--dry-run", {"action": "store_true", "help": "run, undo: say what would be done"}),
         ("-o --output", {"metavar": "FILE", "help": "plan: write it to this file"}),
     ],
     "model": [
@@ -240,7 +241,7 @@ def _out_of_place(typed: argparse.Namespace) -> None:
     from agent.errors import UsageError
 
     places: list[tuple[Any, str, tuple[str, ...]]] = [
-        (typed.dry_run, "--dry-run", ("run",)),
+        (typed.dry_run, "--dry-run", ("run", "undo")),
         (typed.output, "-o", ("plan",)),
         (typed.json, "--json", ("show", "runs", "skills", "sessions", "config")),
         (typed.mermaid, "--mermaid", ("show",)),

@@ -12,11 +12,13 @@ from agent.app import App, People
 from agent.commands.desk import Desk, Do
 from agent.commands.front import directory, load, output, say_error, session_of
 from agent.commands.slash import COMMANDS, CYCLE, OTHERS, named, offered
+from agent.commands.talk import row
 from agent.errors import AgentError, UsageError, near
 from agent.event import Text
 from agent.runs import Ended
 from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop
-from agent.store import settingsfile
+from agent.store import sessions, settingsfile
+from agent.store.sessions import Session
 from agent.store.skills import Skill
 from agent.version import __version__
 from agent.views.ask import TerminalAsk
@@ -61,7 +63,8 @@ class Repl:
             people=People(ask=self.asks, inquire=self.asks.inquire),
             trusted=typed.trust,
         )
-        session = session_of(typed, self.app)
+        self.reading = False  # whether the user is at the prompt
+        session = self.session(typed)
         self.desk = Desk(self.app, session, self.out, work=self.work, pick=self.pick)
         home = settingsfile.home()
         self.editor = Editor(
@@ -75,9 +78,18 @@ class Repl:
         self.loading: Thread | None = None
         self.editor.shown = self.warm
         self.lacking = ""  # why no model can be asked
-        self.reading = False  # whether the user is at the prompt
         for text in (*loaded.notices, *session.notices):
             self.app.notice(text)
+
+    def session(self, typed: argparse.Namespace) -> Session:
+        """The conversation to go on with; of several, `-r` alone lets the user pick."""
+        found = sessions.listed(self.app.cwd) if typed.resume == "" else []
+        if len(found) < 2:
+            return session_of(typed, self.app)
+        at = self.pick("which conversation", [row(each) for each in found], "")
+        if at is None:
+            return sessions.new(self.app.cwd)
+        return sessions.load(self.app.cwd, found[at].id, fork=typed.fork_session)
 
     def close(self) -> None:
         self.terminal.close()

@@ -39,10 +39,11 @@ PLACES = {
     "plan": "work.plan",
     "run": "work.run",
     "resume": "work.resume",
+    "undo": "undo.undo",
     "runs": "look.runs",
     "show": "look.show",
     "skills": "look.skill_commands",
-    "sessions": "look.session_list",
+    "sessions": "sessions.session_commands",
     "config": "look.config",
     "demo": "demo.demo",
 }  # where each command stands; only that module is loaded
@@ -223,6 +224,7 @@ def flags(typed: argparse.Namespace) -> dict[str, Any]:
         "permission_mode": MODES[typed.permission_mode] if typed.permission_mode else None,
         "plan": "always" if typed.plan else "never" if typed.no_plan else None,
         "skills": False if typed.no_skills else None,
+        "reuse": True if typed.reuse else None,
         "add_dirs": tuple(map(added, typed.add_dir)) or None,
     }
     rules = {
@@ -290,7 +292,7 @@ class Screen:
         if not (self._terminal and self._keys and self._out.tty):
             return NOBODY
         asks = TerminalAsk(self._out, self._keys, stop=stop, pause=self._terminal.paused)
-        return People(ask=asks, inquire=asks.inquire)
+        return People(ask=asks, inquire=asks.inquire, choose=asks.choose)
 
     def close(self) -> None:
         if self._terminal:

@@ -14,12 +14,11 @@ from agent.commands.front import answer, directory, load, opened, output, print_
 from agent.errors import PlanError, UsageError, near
 from agent.plan import NAME, Plan
 from agent.state import State
-from agent.store import log, planfile, sessions, skills, workspace
+from agent.store import log, planfile, skills, workspace
 from agent.views import graph
 from agent.views import show as view
-from agent.views.figures import age, counted
 from agent.views.lines import Level
-from agent.views.plain import cut, one_line, safe
+from agent.views.plain import cut, safe
 
 
 def runs(typed: argparse.Namespace) -> int:
@@ -150,19 +149,6 @@ def new_skill(app: App, words: Sequence[str]) -> int:
     except FileExistsError:
         raise UsageError(f"{path} exists") from None
     answer(f"{path}: write it, then `ts skills check {path}` and `ts run {name}`")
-    return 0
-
-
-def session_list(typed: argparse.Namespace) -> int:
-    """`ts sessions`"""
-    found = sessions.listed(directory())
-    out = output(sys.stdout)
-    for one in found:
-        if typed.json or typed.output_format != "text":
-            print_json(msgspec.to_builtins(one))
-        else:
-            words = one_line(one.words, max(out.width - 40, 20))
-            out.line(f"{one.id}  {age(one.age):>4}  {counted(one.count, 'message'):>13}  {words}")
     return 0
 
 

@@ -40,7 +40,7 @@ def resume(desk: Desk, words: str) -> None:
 
 def row(one: sessions.Summary) -> Row:
     """A conversation to choose."""
-    note = f"{age(one.age):>7}  {counted(one.count, 'message'):>12}"
+    note = f"{age(one.age)}, {counted(one.count, 'message')}"
     return Row(words=one.title or one.words or one.id, note=note)
 
 
