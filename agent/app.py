@@ -8,7 +8,7 @@ chat's prompt does not wait for it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -33,16 +33,17 @@ from agent.event import (
     PermissionDecided,
 )
 from agent.message import Message, Request, Usage, summed
-from agent.plan import Plan, checked, expanded
+from agent.plan import Plan, Step, checked, expanded
 from agent.providers import prices, retry, services, watch
 from agent.providers.estimate import Estimate
 from agent.seams import Ask, Emit, Provider, Sink
 from agent.settings import Given, Settings
 from agent.stop import Stop
-from agent.store import log, project, settingsfile
+from agent.store import history, log, project, settingsfile
 from agent.store import skills as skillfiles
 from agent.tool import Context, Outcome, Tool
 from agent.views.ask import nobody
+from agent.views.forecast import forecast
 
 if TYPE_CHECKING:
     from agent.store.snapshots import Snapshots
@@ -257,6 +258,40 @@ class App:
         counted = within(metered, self.budget, tell, guess=guess, stop=stop)
         patient = retry.retrying(counted, wait, tell, pause=pause)
         return whole(patient, tell=tell)
+
+    def charge(self, events: Iterable[Event]) -> None:
+        """Count what a run has spent before it is gone on with: a limit is the whole run's.
+
+        What had no known price then may have one now; what has none is told, where it matters.
+        """
+        unknown = 0
+        for event in events:
+            if isinstance(event, ModelCalled):
+                dollars = event.cost_usd
+                if dollars is None:
+                    dollars = prices.cost(event.usage, event.model, self.settings.prices)
+                unknown += dollars is None
+                if warning := self.budget.add(event.usage.total, dollars):
+                    self.notice(warning)
+        if unknown and self.settings.max_budget_usd is not None:
+            self.notice(
+                f"the price of {unknown} earlier model calls of this run is not known; they don't "
+                "count toward --max-budget-usd"
+            )
+
+    def forecast(self, plan: Plan) -> str:
+        """What a plan that is ready may cost, in a line. Asks and raises nothing."""
+
+        def price(step: Step, usage: Usage) -> float | None:
+            try:
+                name = self.named(step.model or "main")
+            except AgentError:  # told when it is needed
+                return None
+            return prices.cost(usage, name, self.settings.prices)
+
+        asks = any(step.do is not None for step in plan.steps)
+        used = history.used(self.cwd) if asks else []
+        return forecast(plan, self.settings.max_workers, used, price)
 
     def _guess(self, name: str) -> Estimate:
         settings = self.settings

@@ -169,7 +169,10 @@ class Chat:
         Raises ToolError for a no.
         """
         question = Question(
-            step="", tool="submit_plan", text=planfile.dump(plan), rule="submit_plan"
+            step="",
+            tool="submit_plan",
+            text=f"{planfile.dump(plan)}# {self.app.forecast(plan)}\n",
+            rule="submit_plan",
         )
         answer = self.app.gate.approve(question, self.app.shown)
         if answer.choice == "no":

@@ -13,7 +13,14 @@ from agent.engine import prompt
 from agent.engine.pool import ExecutorPool
 from agent.engine.run import drive
 from agent.engine.step import Worker
-from agent.errors import AgentError, BudgetError, ConsentError, UsageError
+from agent.errors import (
+    AgentError,
+    BudgetError,
+    ConsentError,
+    ServiceError,
+    SetupError,
+    UsageError,
+)
 from agent.event import (
     Event,
     PlanCreated,
@@ -70,6 +77,8 @@ def run(
     """
     asks = asked(plan.steps)  # and what that needs is read before anything is written
     model = app.main_model if asks else ""
+    if not (source == "model" and vouched):  # else the user has seen it, and said yes
+        app.notice(app.forecast(plan))
     system = app.system(prompt.STEP) if asks else ""
     place = workspace.begun(app.cwd)
     with log.Log(place.log, app.sinks) as record:
@@ -110,6 +119,7 @@ def resume(app: App, place: workspace.Run) -> Ended:
             app.notice(f"this run was begun in {state.cwd}")
         system = app.system(prompt.STEP) if asked(state.listed) else ""
         place.workspace.mkdir(parents=True, exist_ok=True)
+        app.charge(record.before.events)
         state.apply(record(RunResumed(attempt=state.resumed + 1)))
         own = frozenset[str]()
         for event in record.before.events:
@@ -150,11 +160,12 @@ def _drive(
             )
         )
     )
-    error = None
-    if stop.is_set and stop.words:
-        error = AgentError(stop.words, hint=f"`ts resume {place.id}` goes on with the run")
     return Ended(
-        code=code_of(state, stop), answer=state.answer, state=state, run=place.id, error=error
+        code=code_of(state, stop),
+        answer=state.answer,
+        state=state,
+        run=place.id,
+        error=error_of(app, stop, place.id),
     )
 
 
@@ -201,6 +212,23 @@ def _worker(
         find=lambda name: skills.find(name).plan,
         keep=app.keep,
     )
+
+
+def error_of(app: App, stop: Stop, run: str) -> AgentError | None:
+    """What stopped a run, and how to go on with it; None where nothing did."""
+    if not (stop.is_set and stop.words):
+        return None
+    again = f"`ts resume {run}` goes on with the run"
+    match stop.why:
+        case BudgetError.exit_code if fault := app.budget.fault:
+            again = f"`ts resume {run} {app.budget.more}` goes on with the run"
+            return BudgetError(str(fault), what=fault.what, hint=again)
+        case ServiceError.exit_code:
+            return ServiceError(stop.words, hint=again)
+        case SetupError.exit_code:
+            return SetupError(stop.words, hint=again)
+        case _:
+            return AgentError(stop.words, hint=again)
 
 
 def asked(steps: Iterable[Step]) -> bool:

@@ -124,6 +124,7 @@ def run(typed: argparse.Namespace) -> int:
         if typed.dry_run:
             from agent.views.graph import dry_run
 
+            app.notice(app.forecast(made))
             screen.close()
             answer(dry_run(made, app.settings.max_workers))
             return 0
