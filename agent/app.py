@@ -7,14 +7,17 @@ The tools are imported where they are used: a third of what is loaded is theirs 
 chat's prompt does not wait for it.
 """
 
+import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, structs
 
 from agent.engine import prompt
 from agent.engine.budget import Budget, within
@@ -36,11 +39,12 @@ from agent.message import Message, Request, Usage, summed
 from agent.plan import Plan, Step, checked, expanded
 from agent.providers import prices, retry, services, watch
 from agent.providers.estimate import Estimate
-from agent.seams import Ask, Emit, Provider, Sink
+from agent.seams import Ask, Choose, Emit, Provider, Sink
 from agent.settings import Given, Settings
 from agent.stop import Stop
 from agent.store import history, log, project, settingsfile
 from agent.store import skills as skillfiles
+from agent.store.content import Content
 from agent.tool import Context, Outcome, Tool
 from agent.views.ask import nobody
 from agent.views.forecast import forecast
@@ -76,11 +80,17 @@ class Tally:
         return any(denial.by == "nobody" for denial in self.denials)
 
 
+def undecided(question: str, choices: Mapping[str, str]) -> str:
+    """A Choose where there is nobody."""
+    return ""
+
+
 class People(Struct, frozen=True, kw_only=True):
     """Who can be asked, and whether there is anybody."""
 
     ask: Ask
     inquire: Inquire
+    choose: Choose = undecided
     there: bool = True
 
 
@@ -118,6 +128,7 @@ class App:
         self._pauses: dict[str, retry.Pause] = {}  # by service: all its callers wait together
         self._guesses: dict[str, Estimate] = {}  # by model: what a call may cost
         self._lock = Lock()
+
         self._kept = True  # whether the working tree can be kept
 
     def close(self) -> None:
@@ -162,6 +173,32 @@ class App:
         """The system prompt for a kind of request."""
         extra = self.settings.append_system_prompt
         return prompt.system(kind, self.known) + (f"\n{extra}\n" if extra else "")
+
+    # -- what steps are made from ---------------------------------------------------------------
+
+    def content(self, stop: Stop) -> Content:
+        """What the files of the working directory hold."""
+        context = structs.replace(self.context(), stop=stop)
+
+        def visible() -> list[str] | None:
+            from agent.tools.find.walk import names, place
+
+            with suppress(ToolError):
+                found = names(context, place(context, "."))
+                return None if found.cut else found.paths
+            return None
+
+        return Content(self.cwd, visible, stop=stop)
+
+    @property
+    def told(self) -> str:
+        """SHA-256 of what steps are told, whatever the step: but for the files of the project,
+        which count where a step reads them."""
+        kept = {"project", "instructions", "memory"}
+        known = [section for section in self.survey.sections if section[0] in kept]
+        words = [prompt.system(prompt.STEP, known), self.settings.append_system_prompt]
+        text = msgspec.json.encode([*words, self.survey.variables], order="sorted")
+        return hashlib.sha256(text).hexdigest()
 
     # -- what undo goes by ----------------------------------------------------------------------
 
@@ -212,6 +249,11 @@ class App:
         rows = services.SERVICES.values()
         found = {row.name: self.loaded.url(row.name, row.url_variable) for row in rows}
         return {name: url for name, url in found.items() if url}
+
+    def prefer(self, model: str) -> None:
+        """Take a model where none is set. It must not have been asked for yet."""
+        if model and not self.settings.model:
+            self.settings = structs.replace(self.settings, model=model)
 
     @property
     def model_in_use(self) -> str:

@@ -1,16 +1,19 @@
 """Runs: a plan begun in a log of its own, or gone on with from one, and how that ends."""
 
+import hashlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from time import monotonic
 
+import msgspec
 from msgspec import Struct, structs
 
 from agent.app import App, fits
 from agent.engine import prompt
 from agent.engine.pool import ExecutorPool
+from agent.engine.reuse import Reuse, skill_of
 from agent.engine.run import drive
 from agent.engine.step import Worker
 from agent.errors import (
@@ -25,7 +28,6 @@ from agent.event import (
     Event,
     PlanCreated,
     RunFinished,
-    RunResumed,
     RunStarted,
     RunStatus,
     Source,
@@ -86,10 +88,11 @@ def run(
         state.apply(
             record(RunStarted(goal=plan.goal, cwd=str(app.cwd), model=model, version=__version__))
         )
-        state.apply(record(PlanCreated(plan=plan, source=source)))
+        created = PlanCreated(plan=plan, source=source, skills=_versions(app, plan, source))
+        state.apply(record(created))
         begun(place.id)
         commands = vouched_in(app, plan) if vouched else frozenset()
-        return _drive(app, state, place, record, commands, system)
+        return carry_on(app, state, place, record, created, commands, system)
 
 
 def vouched_in(app: App, plan: Plan) -> frozenset[str]:
@@ -98,48 +101,32 @@ def vouched_in(app: App, plan: Plan) -> frozenset[str]:
     return commands_of(plan).difference(*map(commands_of, strange))
 
 
-def resume(app: App, place: workspace.Run) -> Ended:
-    """Go on with a run from what its log tells.
-
-    A log that came with a folder from elsewhere is nobody's word: its commands are asked about.
-    """
-    with log.Log(place.log, app.sinks) as record:
-        if record.before.notice:
-            app.notice(record.before.notice)
-        state = State.of(record.before.events)
-        if state.finished and state.finished.status == "done":
-            raise UsageError(f"run {place.id} is done; there is nothing to go on with")
-        if not state.steps:
-            raise UsageError(
-                f"the log of run {place.id} holds no plan; there is nothing to go on with",
-                hint="it was cut off before anything was done, or is damaged: begin it anew",
-            )
-        here = Path(state.cwd) == app.cwd
-        if not here:
-            app.notice(f"this run was begun in {state.cwd}")
-        system = app.system(prompt.STEP) if asked(state.listed) else ""
-        place.workspace.mkdir(parents=True, exist_ok=True)
-        app.charge(record.before.events)
-        state.apply(record(RunResumed(attempt=state.resumed + 1)))
-        own = frozenset[str]()
-        for event in record.before.events:
-            if here and isinstance(event, PlanCreated) and event.source != "model":
-                own = vouched_in(app, event.plan)
-        return _drive(app, state, place, record, own, system)
+def _versions(app: App, plan: Plan, source: Source) -> dict[str, str]:
+    """SHA-256 of the skills that a plan is made from, by name."""
+    names = {skill_of(step.skill) for step in plan.steps if step.skill}
+    found = {}
+    for name in sorted(names | ({plan.name} if source == "skill" else set())):
+        with suppress(UsageError):  # one that is not known now can't be known again
+            text = msgspec.json.encode(app.skills.find(name).plan, order="deterministic")
+            found[name] = hashlib.sha256(text).hexdigest()
+    return found
 
 
-def _drive(
+def carry_on(
     app: App,
     state: State,
     place: workspace.Run,
     record: Callable[[Event], Event],
+    created: PlanCreated,
     vouched: frozenset[str],
     system: str,
 ) -> Ended:
+    """Carry a run from where it stands to its end; `created` tells where its plan is from."""
     began = monotonic()
     stop = app.stop.child()
     before = _tree(app, state, record, stop) if writes(state) else ""
     work = _worker(app, place, stop, vouched, system)
+    work = structs.replace(work, reuse=_reuse(app, place, stop, created))
     with ThreadPoolExecutor(app.settings.max_workers, "step") as threads:
         pool = ExecutorPool(threads, app.settings.max_workers, work, stop)
         try:
@@ -157,6 +144,8 @@ def _drive(
                 usage=state.usage,
                 cost_usd=state.cost_usd,
                 seconds=round(monotonic() - began, 3),
+                done=state.count[0],
+                steps=state.count[1],
             )
         )
     )
@@ -229,6 +218,21 @@ def error_of(app: App, stop: Stop, run: str) -> AgentError | None:
             return SetupError(stop.words, hint=again)
         case _:
             return AgentError(stop.words, hint=again)
+
+
+def _reuse(app: App, place: workspace.Run, stop: Stop, created: PlanCreated) -> Reuse:
+    content = app.content(stop)
+    own = created.skills.get(created.plan.name) if created.source == "skill" else ""
+    told = app.told  # read here, like the skills
+    return Reuse(
+        content=content,
+        earlier=Earlier(app.cwd, place, content),
+        every=app.settings.reuse,
+        told=told,
+        named=app.named,
+        skills={**created.skills, **({} if own is None else {"": own})},
+        workspace=place.workspace.resolve(),
+    )
 
 
 def asked(steps: Iterable[Step]) -> bool:

@@ -1,6 +1,6 @@
 """The places where the world can be exchanged. All are functions or nearly so."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -61,6 +61,10 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 Ask: TypeAlias = Callable[[Question], Answer]
 """Asks the user. Any thread may call it; questions are put one at a time."""
+
+
+Choose: TypeAlias = Callable[[str, Mapping[str, str]], str]
+"""Has the user choose one of some letters, each with its meaning; "" where nobody answers."""
 
 
 class Pool(Protocol):

@@ -54,6 +54,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stream_idle: Amount = 60.0  # seconds without a sign of life before a reply is given up
     permission_mode: Mode = "default"
     permissions: Rules = Rules()
+    reuse: bool = False  # whether what earlier runs have done may stand for the same again
     skills: bool = True  # whether a phrase may start a skill
     plan: Literal["auto", "always", "never"] = "auto"
     append_system_prompt: str = ""

@@ -17,6 +17,11 @@ Skip: TypeAlias = Literal["when", "need", "revision"]
 """Why a step is skipped: its own `when`, something that it waited for, a revision."""
 
 
+def workspaces(cwd: str) -> str:
+    """Where the workspaces of the runs of a working directory are."""
+    return f"{cwd}/.agent/workspace/"
+
+
 class Standings:
     """What is known of a run. Whoever reads it changes nothing; `State` adds what happens."""
 
@@ -111,6 +116,12 @@ class Standings:
                 return self._skips.get(id) == "when"
             case _:
                 return False
+
+    @property
+    def count(self) -> tuple[int, int]:
+        """How many steps have ended as they should, and of how many; groups are not counted."""
+        ids = [step.id for step in self.listed if not step.group]
+        return sum(map(self.fine, ids)), len(ids)
 
     @property
     def outcome(self) -> Literal["done", "partial", "failed"]:

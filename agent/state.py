@@ -39,7 +39,7 @@ from agent.level import waiting
 from agent.message import Usage, summed
 from agent.order import ranks
 from agent.plan import MOST_STEPS, Plan, Step, copies, items
-from agent.standing import Skip, Standings
+from agent.standing import Skip, Standings, workspaces
 from agent.when import holds, wanted
 
 MOST_REVISIONS = 3  # of a run
@@ -357,6 +357,7 @@ class State(Standings):
         if event.status == "done":
             self._failures.pop(id, None)
             self.again.discard(id)
+            self.hashes.pop(id, None)  # the last one to leave a file stands last
             self.hashes[id] = event.hashes
             if event.reused is True:
                 self.reused.add(id)
@@ -496,7 +497,7 @@ class State(Standings):
     def _move(self, cwd: str) -> None:
         """The working directory is elsewhere now, and with it the workspace that others are told
         of."""
-        old, new = (f"{place}/.agent/workspace/" for place in (self.cwd, cwd))
+        old, new = map(workspaces, (self.cwd, cwd))
         self.cwd = cwd
         for id, paths in self.outputs.items():
             self.outputs[id] = tuple(path.replace(old, new) for path in paths)

@@ -18,6 +18,7 @@ from agent.commands.front import Screen, answer, opened, print_json, say, sessio
 from agent.errors import AgentError, UsageError
 from agent.event import RunFinished, RunStarted, Source
 from agent.plan import unfenced, with_arguments
+from agent.resume import resume as resume_run
 from agent.runs import Ended
 from agent.store import log, planfile, sessions, workspace
 from agent.store.skills import Skill
@@ -153,7 +154,7 @@ def resume(typed: argparse.Namespace) -> int:
     with opened(typed, screen.sinks, people=screen.people) as app:
         place = workspace.find(app.cwd, typed.words[0]) if typed.words else unfinished(app.cwd)
         screen.recall(log.read(place.log))
-        return screen.finish(app, runs.resume(app, place))
+        return screen.finish(app, resume_run(app, place))
 
 
 def unfinished(cwd: Path) -> workspace.Run:

@@ -13,6 +13,7 @@ from agent.engine import prompt
 from agent.engine.budget import Budget, Notes, StepBudget, hurried, within
 from agent.engine.chat import SHOWN, converse
 from agent.engine.guard import Gate, all_guarded, cut
+from agent.engine.reuse import Made, Reuse
 from agent.engine.revision import decided, no_skill
 from agent.engine.speech import Inquire, Report, ask_oracle, ask_user, report
 from agent.engine.variable import arguments, values, variables, whole
@@ -107,6 +108,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     workspace: Path
     max_turns: int
     vouched: frozenset[str]  # commands that are the user's own word: of a plan that they named
+    reuse: Reuse | None = None  # None: nothing is, nor can be later
     find: Callable[[str], Plan] = no_skill  # the skill of a name, for the steps of a revision
     keep: Keep = unkept
 
@@ -162,10 +164,12 @@ class Worker(Struct, frozen=True, kw_only=True):
         seconds = step.timeout or (AGENT_SECONDS if step.run is None else COMMAND_SECONDS)
         env = {**self.context.env, **variables(job, self.workspace)}
         context = self.context.fresh(self.context.stop.child(seconds), env=env)
+        made = self.reuse.made(job) if self.reuse else None
         before = self.tree(step, "before", emit)
         try:
-            done = self.run(job, context, emit) if step.run else self.agent(job, context, emit)
-            if done.status == "done":
+            done = self.reused(job, made, context, emit)
+            if done is None:
+                done = self.run(job, context, emit) if step.run else self.agent(job, context, emit)
                 done = self.checked(job, context, done, emit)
         except StoppedError:
             if self.context.stop.is_set or context.stop.why != TIME:
@@ -174,7 +178,24 @@ class Worker(Struct, frozen=True, kw_only=True):
         finally:
             context.close()
             self.tree(step, "after", emit, before)
-        return structs.replace(done, summary=self.kept(job, done.summary))
+        summary = self.kept(job, done.summary)
+        if self.reuse and done.status == "done":
+            done = self.reuse.sealed(job, made if summary == done.summary else None, done)
+        return structs.replace(done, summary=summary)
+
+    def reused(
+        self, job: Attempt, made: Made | None, context: Context, emit: Emit
+    ) -> StepFinished | None:
+        """How an earlier run did the step, if all is as it was; its check is run again."""
+        if not (made and self.reuse and self.reuse.wanted(job)):
+            return None
+        for done in self.reuse.found(job, made):
+            if not (job.step.verify and self.verified(job, context, emit)):
+                return done
+            self.reuse.earlier.dropped(done.outputs)
+            emit(Notice(text="what an earlier run left does not pass its check: it is done again"))
+            break
+        return None
 
     def tree(self, step: Step, moment: Moment, emit: Emit, before: str = "") -> str:
         """Tell of the working tree around a step that may write; what stood before it, or ""."""
@@ -280,6 +301,8 @@ class Worker(Struct, frozen=True, kw_only=True):
     ) -> StepFinished:
         """The same end, or a failure: an output is missing, its text misfits, its check fails."""
         step = job.step
+        if done.status != "done":
+            return done
         there, missing = self.outputs(step, done.outputs)
         why = f"did not leave in the workspace: {', '.join(missing)}" if missing else ""
         if step.result and not why and (fault := self.misfit(done.summary, step.result.schema)):

@@ -7,7 +7,7 @@ anybody is shown them: after a power cut, what the user saw is there.
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -31,7 +31,7 @@ from agent.event import (
 )
 from agent.seams import Sink
 from agent.store.disk import failed, opened
-from agent.store.lines import Lines, encodable, lines, now
+from agent.store.lines import LONGEST, Lines, encodable, lines, now
 
 BOUNDARIES = (
     RunStarted,
@@ -155,6 +155,18 @@ def recorded(path: Path) -> Record:
         if event:
             events.append(event)
     return Record(events=tuple(events), faults=tuple(faults), torn=torn, seq=seq)
+
+
+def picked(path: Path, kinds: Collection[type[Event]], *, most: int = LONGEST) -> Iterator[Event]:
+    """The events of some types only, oldest first; others are not even looked at, so that a long
+    log is read quickly. Of what is longer than `most` bytes the rest is left out."""
+    heads = tuple(b'{"type":"%s"' % str(kind.__struct_config__.tag).encode() for kind in kinds)
+    for line in lines(path):
+        most -= len(line.data)
+        if most < 0:
+            return
+        if line.data.startswith(heads) and (event := _event(line.data)):
+            yield event
 
 
 def ends(path: Path) -> tuple[Event | None, Event | None]:

@@ -9,7 +9,7 @@ import os
 import re
 import select
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import Lock
 from time import monotonic
@@ -85,6 +85,26 @@ class TerminalAsk:
                     if reply is not None:
                         return reply or "(the user gave no answer)"
         raise ToolError(NOBODY)
+
+    def choose(self, question: str, choices: Mapping[str, str]) -> str:
+        """The letter that the user chooses; "" where nobody answers."""
+        with self._turn() as mine:
+            if not mine:
+                return ""
+            with self._pause():
+                rows = wrapped(safe(question), max(self._out.width - 2, 20))
+                self._out.line(self._out.styled("bold yellow", f"? {rows[0]}"))
+                for row in rows[1:]:
+                    self._out.line(f"  {row}")
+                self._out.line("  " + " · ".join(f"{key}: {what}" for key, what in choices.items()))
+                for _ in range(TRIES):
+                    reply = self._read("which? ")
+                    if reply is None:
+                        break
+                    if (letter := reply.strip().lower()[:1]) in choices:
+                        return letter
+                    self._out.line(f"  {', '.join(choices)}, please")
+        return ""
 
     @contextmanager
     def _turn(self) -> Iterator[bool]:
