@@ -209,12 +209,12 @@ class App:
 
         return Snapshots(self.cwd, self.environment)
 
-    def keep(self, stop: Stop, emit: Emit, since: str = "") -> str:
+    def keep(self, stop: Stop, emit: Emit) -> str:
         """A Keep (agent.seams): once it has failed it is not tried again."""
         if not self._kept:
             return ""
         try:
-            return self.snapshots.keep(stop, since)
+            return self.snapshots.keep(stop)
         except AgentError as error:
             if stop.is_set:  # there was not the time
                 return ""

@@ -108,7 +108,7 @@ class Chat:
         """What changed files is over."""
         before, self._before = self._before, ""
         if self.session and before:
-            after = self.app.keep(self.app.stop, self.app.shown, before)
+            after = self.app.keep(self.app.stop, self.app.shown)
             if after:
                 self._note(self.session.kept, after, "after")
 

@@ -166,7 +166,7 @@ def _tree(
     def tell(event: Event) -> None:
         state.apply(record(event))
 
-    tree = app.keep(stop, tell, before)
+    tree = app.keep(stop, tell)
     if tree:
         tell(TreeKept(tree=tree, moment="after" if before else "before"))
     return tree

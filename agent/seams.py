@@ -20,10 +20,9 @@ Work: TypeAlias = Callable[[Job, Emit], Event]
 """Does a job in a worker: emits what happens on the way, returns how it ended."""
 
 
-Keep: TypeAlias = Callable[[Stop, Emit, str], str]
-"""Keeps the working tree as it stands and gives the id of it, so that what has changed since the
-tree of the third argument ("": none) can be taken back; "" where it can't, which is told once.
-Must not raise. Any thread may call it."""
+Keep: TypeAlias = Callable[[Stop, Emit], str]
+"""Keeps the working tree as it stands and gives the id of it, so that changes can be taken back;
+"" where it can't be kept, which is told once. Must not raise. Any thread may call it."""
 
 
 class Provider(Protocol):

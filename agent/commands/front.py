@@ -40,6 +40,7 @@ PLACES = {
     "run": "work.run",
     "resume": "work.resume",
     "undo": "undo.undo",
+    "undo": "undo.undo",
     "runs": "look.runs",
     "show": "look.show",
     "skills": "look.skill_commands",

@@ -83,7 +83,7 @@ class Command(Protocol):
 Moment: TypeAlias = Literal["before", "after"]
 
 
-def unkept(stop: Stop, emit: Emit, since: str) -> str:
+def unkept(stop: Stop, emit: Emit) -> str:
     """A Keep that keeps nothing."""
     return ""
 
@@ -201,7 +201,7 @@ class Worker(Struct, frozen=True, kw_only=True):
         """Tell of the working tree around a step that may write; what stood before it, or ""."""
         if step.writes == () or (moment == "after" and not before):
             return ""
-        tree = self.keep(self.context.stop, emit, before)
+        tree = self.keep(self.context.stop, emit)
         if tree:
             emit(TreeKept(tree=tree, moment=moment))
         return tree

@@ -77,13 +77,14 @@ class Snapshots:
         self.cwd, self.folder = cwd, cwd / ".agent" / "undo"
         self._env, self._seconds = env, seconds
         self._top: Path | None = None
+        self._last = ((0, 0, 0), "")  # how the index stood after a snapshot, and the tree
 
     # -- what it does ---------------------------------------------------------------------------
 
-    def keep(self, stop: Stop | None = None, since: str = "") -> str:
+    def keep(self, stop: Stop | None = None) -> str:
         """The tree of the directory as it stands.
 
-        What has been lost since the tree `since` is in the store itself from now on.
+        What has been lost since the last one is in the store itself from now on.
         Raises AgentError where it can't be kept, or not in time: soon, where `stop` is set
         before; at once, where it is set meanwhile.
         """
@@ -93,8 +94,7 @@ class Snapshots:
             except GitError:
                 calls.index.unlink(missing_ok=True)  # it may be of no use to this git
                 tree = self._kept(calls, seeded=False)
-            if since and calls.lent:
-                self._pin(calls, since, tree)
+            self._last = (_stamp(calls.index), tree)
             return tree
 
     def changed(self, old: str, new: str) -> dict[str, Pair]:
@@ -265,11 +265,15 @@ class Snapshots:
         inner = self.cwd.relative_to(calls.top)
         prefix = os.fsencode(inner) + b"/" if inner.parts else b""
         within = ("--", os.fspath(inner)) if prefix else ()
-        words = ("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard")
-        names = set(calls(*words, *within).split(b"\0"))
+        words = ("ls-files", "-z", "-t", "--modified", "--deleted", "--others")
         todo = _Todo(calls.top, prefix + b".agent/")
-        for name in names:
-            todo.take(name)
+        for row in set(calls(*words, "--exclude-standard", *within).split(b"\0")):
+            todo.take(row[2:], known=row[:1] != b"?")
+        stamp, tree = self._last
+        if not (todo.gone or todo.marks or todo.files) and stamp == _stamp(calls.index):
+            return tree
+        if calls.lent and todo.known:
+            self._pin(calls, todo.known)
         if todo.gone:
             calls("update-index", "-z", "--force-remove", "--stdin", data=_rows(todo.gone))
         if todo.marks:
@@ -314,13 +318,17 @@ class Snapshots:
         pack = os.fspath(self.folder / "objects/pack/pack")
         calls("pack-objects", "-q", pack, data=b"\n".join([tree.encode(), *ids]) + b"\n")
 
-    def _pin(self, calls: Calls, since: str, tree: str) -> None:
-        """Copy what the tree `since` had and `tree` has no more, where it is only lent."""
-        pairs = _changed(calls, since, tree).values()
-        ids = {old.id for old, _ in pairs if old and old.mode != MARK}
-        if not ids:
-            return
-        lacking = _lacking(calls, ids, lent=False)
+    def _pin(self, calls: Calls, names: Collection[bytes]) -> None:
+        """Copy what the index has of these files, and is about to lose, where it is only lent."""
+        rows = (row.partition(b"\t") for row in calls("ls-files", "-z", "--stage").split(b"\0"))
+        ids = {
+            about.split(b" ")[1].decode()
+            for about, _, name in rows
+            if name in names and not about.startswith(MARK.encode())
+        }
+        objects = self.folder / "objects"
+        ids = {id for id in ids if not (objects / id[:2] / id[2:]).exists()}
+        lacking = _lacking(calls, ids, lent=False) if ids else ids
         if not lacking:
             return
         wanted = "\n".join(lacking).encode() + b"\n"
@@ -335,16 +343,19 @@ class _Todo:
         self.gone: list[bytes] = []
         self.marks: list[bytes] = []
         self.files: list[bytes] = []
+        self.known = set[bytes]()  # those that the index has otherwise
         self._top = os.fsencode(top)
         self._own = tuple(own + name for name in OURS)
         self._folders: dict[bytes, bool] = {b"": True}
         self._new = 0  # bytes
 
-    def take(self, name: bytes) -> None:
+    def take(self, name: bytes, *, known: bool) -> None:
         """Raises AgentError for more than may be kept at once."""
         nested = name.endswith(b"/")  # a repository inside
         if not name or nested or name.startswith(self._own) or _temporary(name):
             return
+        if known:
+            self.known.add(name)
         path = self._top + b"/" + name
         try:
             status = os.lstat(path) if self._real(name.rpartition(b"/")[0]) else None
@@ -430,6 +441,15 @@ def _lock(file: int, deadline: Deadline, stop: Stop | None) -> None:
             return
         deadline.check(stop)
         wait.wait(POLL)
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    """What tells a file from what it was, as long as it is only ever exchanged."""
+    try:
+        status = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -130,7 +130,7 @@ def undo(store: Snapshots, preview: Preview, also: Collection[str] = ()) -> Done
         of = tuple(work.id for work in preview.works)
         file.add(encode(Began(id=id, of=of, words=words, before=before)), sync=True)
         done = _put_back(store, chosen, preview)
-        file.add(encode(Ended(id=id, after=store.keep(since=before))), sync=True)
+        file.add(encode(Ended(id=id, after=store.keep())), sync=True)
     return structs.replace(done, id=id, kept=kept)
 
 

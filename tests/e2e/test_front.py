@@ -61,7 +61,7 @@ def test_version_and_help_go_to_stdout(ts: Ts) -> None:
         (["-p", "hi", "--plan", "--no-plan"], "--no-plan"),
         (["-p", "hi", "--fork-session"], "--fork-session"),
         (["-p", "hi", "--dry-run"], "--dry-run"),
-        (["undo"], "not in this version"),
+        (["report"], "not in this version"),
         (["-p", "hi", "--sandbox", "required"], "--sandbox required"),
         (["-p", "hi", "--isolation", "worktree"], "--isolation worktree"),
         (["-p", "hi", "--executor", "dask"], "--executor dask"),
