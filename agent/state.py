@@ -196,12 +196,14 @@ class State(Standings):
         """Put the parts of a group in order ("" for the whole plan), and theirs."""
         level = [self.steps[id] for id in self._parts.get(group, ())]
         waits = waiting(self, level, self._settled)
+        if self.status:  # what has begun waits no more, though what it needed is done again
+            begun = {id for id in waits if self.status.get(id) == "running"} | self._settled
+            waits = {id: set() if id in begun else of - self._settled for id, of in waits.items()}
         self._rank |= ranks(level, waits, behind, len(self._rank))
         for step in level:
-            open = waits[step.id] - self._settled if self._settled else waits[step.id]
-            for id in open:
+            for id in waits[step.id]:
                 self._behind[id].append(step.id)
-            self._unmet[step.id] = len(open)
+            self._unmet[step.id] = len(waits[step.id])
         for step in level:
             if step.group and step.id in self.status:  # others are laid out when they begin
                 self._lay_out(step.id, -self._rank[step.id][0])

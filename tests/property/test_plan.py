@@ -26,7 +26,7 @@ from agent.plan import (
     split,
     told,
 )
-from tests.property.test_drive import plans
+from tests.property.runs import plans
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=8),
