@@ -21,7 +21,6 @@ COMMANDS = {
     "show": "tell the story of a run",
     "resume": "go on with an unfinished run",
     "undo": "take back what a run, or a step of it, has changed; `undo [RUN [STEP]]`",
-    "undo": "take back what a run, or a step of it, has changed; `undo [RUN [STEP]]`",
     "skills": "list skills; `skills show NAME`, `check [FILE…]`, `new NAME`",
     "sessions": "list conversations; `sessions show ID`, `export ID FILE`, `rm ID…`",
     "config": "show each setting and where it came from",

@@ -40,7 +40,6 @@ PLACES = {
     "run": "work.run",
     "resume": "work.resume",
     "undo": "undo.undo",
-    "undo": "undo.undo",
     "runs": "look.runs",
     "show": "look.show",
     "skills": "look.skill_commands",
