@@ -14,6 +14,7 @@ import gzip
 import json
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -84,6 +85,14 @@ def failing(status: int, kind: str = "api_error", words: str = "no", **headers: 
     return Plain(status, json.dumps(body).encode(), {"content-type": "application/json", **named})
 
 
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # else the client has died
+            super().handle_error(request, client_address)
+
+
 class Server:
     """What both services have in common."""
 
@@ -102,8 +111,7 @@ class Server:
         self.connections = 0
         self.models: tuple[str, ...] = ("fake-model",)
         self.refuses: Callable[[dict[str, Any]], str] = lambda body: ""  # a rule more: why not
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._http.daemon_threads = True
+        self._http = _Http(("127.0.0.1", 0), self._handler())
         self.port: int = self._http.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"
 
@@ -146,7 +154,11 @@ class Server:
 
             def do_POST(self) -> None:
                 length = int(self.headers.get("content-length", 0))
-                body = json.loads(self.rfile.read(length).decode("utf-8"))
+                raw = self.rfile.read(length)
+                if len(raw) < length:
+                    self.close_connection = True  # the client has died
+                    return
+                body = json.loads(raw.decode("utf-8"))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 server._answer(self, Ask(self.path, headers, body))
 
