@@ -40,8 +40,8 @@ class Content(Protocol):
 class Earlier(Protocol):
     """What earlier runs have done."""
 
-    def found(self, key: str, /) -> list[tuple[Path, StepFinished]]:
-        """Workspaces and ends of the steps of that key, the newest first."""
+    def found(self, key: str, id: str, /) -> list[tuple[Path, StepFinished]]:
+        """Workspaces and ends of the steps of that key: first of those called `id`, then new ones."""
         ...
 
     def fetched(self, home: Path, end: StepFinished, /) -> tuple[str, ...] | None:
@@ -126,7 +126,7 @@ class Reuse(Struct, frozen=True, kw_only=True):
 
     def found(self, job: Attempt, made: Made) -> Iterator[StepFinished]:
         """How earlier runs did the step, with what they left brought here, one at a time."""
-        for home, end in self.earlier.found(made.key):
+        for home, end in self.earlier.found(made.key, job.step.id):
             now = self.content.written(job.step)
             written = {path: each for path, each in end.hashes.items() if path not in end.outputs}
             if now is None or now != written:

@@ -33,12 +33,15 @@ class Earlier:
         self._lock = Lock()
         self._ends: dict[str, list[tuple[workspace.Run, StepFinished]]] | None = None
 
-    def found(self, key: str) -> list[tuple[Path, StepFinished]]:
-        """The workspaces and ends of steps of that key, the newest first."""
+    def found(self, key: str, id: str) -> list[tuple[Path, StepFinished]]:
+        """The workspaces and ends of steps of that key: those called `id` first, then the newest.
+
+        Of two steps that are made from the same, others have been told what each has said.
+        """
         with self._lock:
             if self._ends is None:
                 self._ends = self._read()
-            alike = self._ends.get(key, [])
+            alike = sorted(self._ends.get(key, []), key=lambda each: step_of(each[1]) != id)
         return [(run.workspace.resolve(), end) for run, end in alike[:MOST_ALIKE]]
 
     def fetched(self, home: Path, end: StepFinished) -> tuple[str, ...] | None:
