@@ -87,6 +87,7 @@ class Tree:
         self.bad: list[int] = []  # lines that can't be read
         self.torn = False  # the last line is cut short
         self.gaps: set[str] = set()  # messages whose parent is lost
+        self.lost: dict[str, str] = {}  # those parents, and the message that stood before each
         self.last = 0  # the greatest id, which is a number
 
     @classmethod
@@ -116,13 +117,14 @@ class Tree:
             case Kept() | Begun():
                 pass
             case Moved(to=to):
+                to = self.lost.get(to, to)
                 self.at = to if not to or to in self.entries else self.at
             case Entry(id=id, parent=parent):
                 if id in self.entries:
                     raise ValueError("the id is taken")
                 if parent and parent not in self.entries:
                     self.gaps.add(id)
-                    record = structs.replace(record, parent=next(reversed(self.entries), ""))
+                    record = structs.replace(record, parent=self.lost.setdefault(parent, self.at))
                 self.entries[id] = record
                 self.at = id
                 self.last = max(self.last, int(id) if id.isdecimal() and len(id) < 10 else 0)

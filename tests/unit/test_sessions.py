@@ -1,8 +1,10 @@
 import os
+import resource
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from time import perf_counter
 
 import msgspec
 import pytest
@@ -166,6 +168,93 @@ def test_c086_a_bad_line_in_the_middle_is_counted_and_the_rest_is_there(tmp_path
         assert texts(session) == ["1", "3"]
         assert "are lost between" in session.rewind(ids[0])
         assert texts(session) == ["1"]
+
+
+def test_what_hung_on_a_lost_line_stays_on_its_own_branch(tmp_path: Path) -> None:
+    with sessions.new(tmp_path) as session:
+        first = session.add(user("1"))
+        session.add(model("left"))
+        session.rewind(first)
+        lost = session.add(model("lost"))
+        session.add(user("3"))
+        session.rewind(lost)
+        session.add(user("other"))
+    lines = session.path.read_bytes().split(b"\n")
+    (at,) = (at for at, line in enumerate(lines) if b'"lost"' in line)
+    session.path.write_bytes(b"\n".join([*lines[:at], b"\0", *lines[at + 1 :]]))
+    with sessions.newest(tmp_path) as again:
+        assert texts(again) == ["1", "other"]
+
+
+def test_a_record_of_a_later_version_is_passed_over_without_a_word(tmp_path: Path) -> None:
+    path = kept(tmp_path, "1", "2").path
+    head, *rest = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([head, b'{"type":"mood","is":["good"]}', *rest]))
+    with sessions.newest(tmp_path) as session:
+        assert (texts(session), session.notices) == (["1", "2"], ())
+
+
+def test_a_conversation_has_a_title_by_which_it_is_found(tmp_path: Path) -> None:
+    first, second = kept(tmp_path, "one"), kept(tmp_path, "two")
+    with sessions.load(tmp_path, first.id) as session:
+        session.rename(" The\nfirst  one ")
+        with pytest.raises(UsageError, match="a letter in it"):
+            session.rename(" \n")
+    with sessions.load(tmp_path, "the FIRST one") as session:
+        assert (session.id, session.title) == (first.id, "The first one")
+        forked = session.fork()
+        forked.rename("the first one")
+        forked.close()
+    assert [each.title for each in sessions.listed(tmp_path)].count("the first one") == 1
+    with pytest.raises(UsageError, match="is the title of 2 conversations: "):
+        sessions.load(tmp_path, "the first one")
+    with sessions.load(tmp_path, second.id) as session:
+        assert session.title == ""
+
+
+def test_what_the_disk_refuses_is_told_and_kept_with_what_comes_next(tmp_path: Path) -> None:
+    session = sessions.new(tmp_path)
+    session.add(user("1"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (session.path.stat().st_size + 20, hard))
+    try:
+        with pytest.raises(AgentError, match="File too large"):
+            session.add(model("2"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert texts(session) == ["1", "2"]
+    with sessions.read(tmp_path) as seen:
+        assert (texts(seen), seen.notices) == (["1"], ())
+    session.add(user("3"))
+    session.close()
+    with sessions.newest(tmp_path) as again:
+        assert texts(again) == ["1", "2", "3"]
+
+
+def test_a_conversation_is_deleted_unless_it_is_in_use(tmp_path: Path) -> None:
+    first, second = kept(tmp_path, "one"), kept(tmp_path, "two")
+    with sessions.load(tmp_path, first.id), pytest.raises(UsageError, match="in use by this"):
+        sessions.remove(tmp_path, first.id)
+    assert sessions.remove(tmp_path, first.id) == first.id
+    assert [each.id for each in sessions.listed(tmp_path)] == [second.id]
+    assert [path.name for path in second.path.parent.iterdir()] == [second.path.name]
+
+
+def test_a_conversation_of_1000_turns_is_forked_and_gone_back_in_at_once(tmp_path: Path) -> None:
+    texts = [str(number) for number in range(2000)]
+    forked = kept(tmp_path, *texts[:2]).fork()
+    for number, text in enumerate(texts[2:]):
+        forked._take(sessions.Entry(
+            id=str(number + 10), parent=forked._tree.at, time="", message=user(text)
+        ))  # fmt: skip
+    began = perf_counter()
+    with forked.fork() as again:
+        again.rewind(again.entries[1].id)
+        again.add(user("x"))
+        assert len(again.messages) == 3
+    assert perf_counter() - began < 2, "the disk is asked for each line"
+    with sessions.load(tmp_path, again.id) as found:
+        assert len(found.messages) == 3
 
 
 def test_c088_each_directory_sees_its_own_conversations_only(tmp_path: Path) -> None:
