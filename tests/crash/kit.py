@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from time import monotonic
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
-from tests.e2e.ts import MAIN, PATIENCE, Ts
+from tests.e2e.ts import MAIN, Ts
 from tests.servers import Answer, Ask, Server
 
 Calls: TypeAlias = Sequence[tuple[str, Mapping[str, Any]]]
@@ -222,13 +222,6 @@ class Bench:
         self.deaths.append(death)
         return death
 
-    def orphans(self, seconds: float = 3.0) -> dict[int, str]:
-        """What still works in the directory that long after a death."""
-        until = monotonic() + seconds
-        while (left := self.ts.running()) and monotonic() < until:
-            Event().wait(0.02)
-        return left
-
     def outcome(self) -> "Outcome":
         """How the newest run stands by the files it has left; its name is left out."""
         log = newest(self.ts)
@@ -290,6 +283,14 @@ def tree(root: Path, but: str = "") -> dict[str, bytes]:
     return found
 
 
+def orphans(ts: Ts, seconds: float = 3.0) -> dict[int, str]:
+    """What still works in the directory that long after a death."""
+    until = monotonic() + seconds
+    while (left := ts.running()) and monotonic() < until:
+        Event().wait(0.02)
+    return left
+
+
 def newest(ts: Ts) -> Path | None:
     return max((ts.cwd / ".agent/runs").glob("*.jsonl"), default=None)
 
@@ -305,13 +306,15 @@ When: TypeAlias = Callable[[Ts, Sequence[str]], int]
 """Starts `ts`, kills it (or does not), and returns its exit code."""
 
 
-def begun(ts: Ts, words: Sequence[str], *before: str) -> "subprocess.Popen[bytes]":
+def begun(
+    ts: Ts, words: Sequence[str], *before: str, out: int | IO[bytes] = subprocess.DEVNULL
+) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [*before, *MAIN, *words],
         cwd=ts.cwd,
         env=ts.environment({}),
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=out,
         stderr=subprocess.DEVNULL,
     )
 
@@ -321,7 +324,7 @@ def after_line(number: int) -> When:
 
     def watched(ts: Ts, words: Sequence[str]) -> int:
         with begun(ts, words) as process:
-            until, size, lines = monotonic() + PATIENCE, 0, 0
+            until, size, lines = monotonic() + ts.patience, 0, 0
             while process.poll() is None and monotonic() < until:
                 if path := newest(ts):
                     with path.open("rb") as file:
@@ -332,7 +335,7 @@ def after_line(number: int) -> When:
                     process.kill()
                 Event().wait(0.0005)
             process.kill()
-            return process.wait(PATIENCE)
+            return process.wait(ts.patience)
 
     return watched
 
@@ -346,7 +349,7 @@ def after(seconds: float) -> When:
                 return process.wait(seconds)
             except subprocess.TimeoutExpired:
                 process.kill()
-                return process.wait(PATIENCE)
+                return process.wait(ts.patience)
 
     return waited
 
@@ -359,7 +362,7 @@ def at_sync(number: int, call: str = "fdatasync") -> When:
     def traced(ts: Ts, words: Sequence[str]) -> int:
         with begun(ts, words, "strace", "-f", "-qq", "-o", "/dev/null", *inject) as process:
             try:
-                return process.wait(PATIENCE)
+                return process.wait(ts.patience)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise

@@ -67,6 +67,7 @@ class Ts:
     patch: pytest.MonkeyPatch
     env: dict[str, str] = field(default_factory=dict)
     model: str = ""
+    patience: float = PATIENCE
 
     @property
     def temporary(self) -> Path:
@@ -90,7 +91,7 @@ class Ts:
             env=self.environment(env or {}),
             check=False,
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=self.patience,
             **given,
         )
         return Ran(ran.returncode, ran.stdout, ran.stderr.decode("utf-8", "replace"))
