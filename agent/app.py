@@ -135,6 +135,9 @@ class App:
         self.shown.close()
         if "heir" in self.__dict__:
             self.heir.close()
+        if "snapshots" in self.__dict__ and not self.stop.is_set:
+            with suppress(AgentError):  # the store is larger than it need be, until the next time
+                self.snapshots.tidy()
 
     def notice(self, text: str) -> None:
         self.shown(Notice(text=text))

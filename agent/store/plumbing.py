@@ -113,7 +113,7 @@ class Calls(Struct, frozen=True, kw_only=True):
                 source.write(data)
                 source.seek(0)
             process = subprocess.Popen(
-                [self.git, "--no-pager", "--literal-pathspecs", *words],
+                [self.git, "--no-pager", *words],
                 cwd=self.top,
                 env=self._environment(lent),
                 stdin=source or subprocess.DEVNULL,

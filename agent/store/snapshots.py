@@ -30,7 +30,7 @@ from msgspec import Struct, structs
 
 from agent.errors import AgentError
 from agent.stop import Stop
-from agent.store import git, workspace
+from agent.store import git, prune, workspace
 from agent.store.disk import failed, opened, private
 from agent.store.plumbing import Calls, Deadline, GitError
 from agent.store.repository import Repository
@@ -175,6 +175,17 @@ class Snapshots:
                 body = out.read(int(head[2]) + 1)[:-1] if len(head) == 3 else b""
                 yield id, body if _id("blob", body) == id else None
 
+    def tidy(self, *, always: bool = False) -> bool:
+        """Drop what no log of the directory names any more, once there is much; whether it did.
+
+        Raises AgentError.
+        """
+        if not (always or prune.crowded(self.folder / "objects")):
+            return False
+        with self._locked() as calls:
+            prune.prune(calls, prune.named(self.cwd))
+        return True
+
     # -- where things are -----------------------------------------------------------------------
 
     @cached_property
@@ -218,6 +229,8 @@ class Snapshots:
             top = self._top = self._top or self._root(calls)
             index = self.folder / f"index.{_id('top', os.fsencode(top))[:12]}"
             yield structs.replace(calls, top=top, index=index)
+        except OSError as error:
+            raise failed(self.folder, error) from error
         finally:
             os.close(lock)
 
@@ -227,7 +240,7 @@ class Snapshots:
         top = self._repository.top if self._repository else self.cwd
         if top == self.cwd:
             return top
-        inner = os.fspath(self.cwd.relative_to(top))
+        inner = f"./{os.fspath(self.cwd.relative_to(top))}"
         try:
             structs.replace(calls, top=top)("check-ignore", "-q", "--", inner)
         except GitError:  # it is not ignored
@@ -239,9 +252,10 @@ class Snapshots:
         try:
             for name in (".", "info", "objects", "refs"):
                 private(self.folder / name)
-                for entry in os.scandir(self.folder / name):
-                    if entry.is_symlink():
-                        raise AgentError(f"{entry.path} is a symbolic link")
+                with os.scandir(self.folder / name) as entries:
+                    links = [entry.path for entry in entries if entry.is_symlink()]
+                if links:
+                    raise AgentError(f"{links[0]} is a symbolic link")
             for stray in self.folder.glob("*.lock"):
                 stray.unlink(missing_ok=True)  # of one that was killed: the lock is ours
             (self.folder / "objects/info/alternates").unlink(missing_ok=True)
@@ -264,7 +278,7 @@ class Snapshots:
             self._seed(calls)
         inner = self.cwd.relative_to(calls.top)
         prefix = os.fsencode(inner) + b"/" if inner.parts else b""
-        within = ("--", os.fspath(inner)) if prefix else ()
+        within = ("--", f":(literal){os.fspath(inner)}") if prefix else ()
         words = ("ls-files", "-z", "-t", "--modified", "--deleted", "--others")
         todo = _Todo(calls.top, prefix + b".agent/")
         for row in set(calls(*words, "--exclude-standard", *within).split(b"\0")):

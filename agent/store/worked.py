@@ -117,12 +117,6 @@ def turns(cwd: Path, session: str, message: str) -> list[Work]:
     return found[::-1]
 
 
-def named(cwd: Path) -> set[str]:
-    """Every tree that a log, a conversation or an undo of the directory names."""
-    parts = (part for each in works(cwd) for part in each.parts)
-    return {id for part in parts for id in (part.before, part.after) if id}
-
-
 def _time(work: Work) -> str:
     return work.time
 
