@@ -10,6 +10,8 @@ a tool can't be forced, and thinking goes back only with the words that it came 
 is refused for one of these is asked once more in the way that the refusal names.
 """
 
+import atexit
+import gc
 import re
 import threading
 from collections.abc import Iterator
@@ -84,6 +86,8 @@ class Anthropic:
             if self._sdk is None:
                 from anthropic import Anthropic as Sdk
 
+                # Python would look through all of the SDK once more at its end, for a second.
+                atexit.register(gc.freeze)
                 key = self._endpoint.key
                 headers = {"authorization": f"Bearer {key}", "user-agent": AGENT}
                 self._sdk = Sdk(
