@@ -38,6 +38,7 @@ from agent.state import State
 from agent.stop import Stop
 from agent.store import log, workspace
 from agent.store import skills as skillfiles
+from agent.store.earlier import Earlier
 from agent.version import __version__
 
 
