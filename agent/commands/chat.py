@@ -1,22 +1,21 @@
 """The chat: what the user types is answered, line by line, until they leave."""
 
 import argparse
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Thread
-from types import FrameType
 
 from agent.app import App, People
 from agent.commands.desk import Desk, Do
 from agent.commands.front import directory, load, output, say_error, session_of
+from agent.commands.signals import heard
 from agent.commands.slash import COMMANDS, CYCLE, OTHERS, named, offered
 from agent.commands.talk import row
 from agent.errors import AgentError, UsageError, near
 from agent.event import Text
 from agent.runs import Ended
-from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop
+from agent.stop import INTERRUPTED, Stop
 from agent.store import sessions, settingsfile
 from agent.store.sessions import Session
 from agent.store.skills import Skill
@@ -103,7 +102,7 @@ class Repl:
         line = prompt
         if prompt.strip():
             self.out.line(self.out.styled("bold", "› ") + safe(prompt))
-        with signals(self) as ended:
+        with leaving(self) as ended:
             while True:
                 if line.strip() and not self.answer(line):
                     return 0
@@ -218,27 +217,24 @@ class Repl:
 
 
 @contextmanager
-def signals(repl: Repl) -> Iterator[Callable[[], int]]:
-    """Ctrl-C ends the turn under way and keeps the chat; the others end the chat."""
+def leaving(repl: Repl) -> Iterator[Callable[[], int]]:
+    """Ctrl-C ends the turn under way and keeps the chat; a second one, and the other signals, end
+    the chat. Gives the exit code of what has ended it; 0 while nothing has."""
     ended = 0
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        if repl.app.stop is repl.stop or repl.app.stop.is_set:
-            raise KeyboardInterrupt
-        repl.app.stop.set(INTERRUPTED)
-
-    def leave(number: int, frame: FrameType | None) -> None:
+    def hear(code: int) -> bool:
         nonlocal ended
-        ended = codes[number]
-        repl.stop.set(ended)
+        turn = repl.app.stop
+        if code == INTERRUPTED and not repl.reading and turn is not repl.stop and not turn.is_set:
+            turn.set(code)
+            return True
+        if code == INTERRUPTED and (repl.reading or turn is repl.stop):
+            raise KeyboardInterrupt
+        first, ended = not ended and code != INTERRUPTED, code
+        repl.stop.set(code)
         if repl.reading:
             raise KeyboardInterrupt  # what the editor's loop lets through wherever it stands
+        return first
 
-    codes: dict[int, int] = {signal.SIGTERM: TERMINATED, signal.SIGHUP: HUNG_UP}
-    before = {number: signal.signal(number, leave) for number in codes}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
-    try:
+    with heard(hear):
         yield lambda: ended
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,20 +11,20 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from time import monotonic
-from types import FrameType
 from typing import Any, TextIO
 
 import msgspec
 from msgspec import structs
 
 from agent.app import NOBODY, App, People
+from agent.commands.signals import heard, signals
 from agent.errors import AgentError, ConsentError, FaultError, UsageError
 from agent.event import Event
 from agent.rule import listed
 from agent.runs import Ended
 from agent.seams import Sink
 from agent.settings import MODES
-from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop
+from agent.stop import HUNG_UP, INTERRUPTED, Stop
 from agent.store import sessions, settingsfile
 from agent.views.ask import TerminalAsk
 from agent.views.jsonl import jsonl
@@ -47,7 +46,6 @@ PLACES = {
     "config": "look.config",
     "demo": "demo.demo",
 }  # where each command stands; only that module is loaded
-PATIENCE = 0.8  # seconds from a second Ctrl-C on: commands that don't listen are ended within 0.5
 CHAT = "chat.chat"  # and with no command at a terminal; the line editor is for chats alone
 
 
@@ -82,17 +80,25 @@ def flushed(stream: TextIO | None) -> None:
 def done(words: Sequence[str], parse: Parse) -> int:
     began = monotonic()
     form = _form(words)
+    wished = INTERRUPTED
+
+    def leave(code: int) -> bool:
+        nonlocal wished
+        wished = code
+        raise KeyboardInterrupt
+
     try:
-        typed = parse(words)
-        enter(typed)
-        place, _, name = place_of(typed).partition(".")
-        command: Callable[[argparse.Namespace], int]
-        command = getattr(import_module(f"agent.commands.{place}"), name)
-        return command(typed)
+        with heard(leave):  # until the command hears signals itself, and afterwards
+            typed = parse(words)
+            enter(typed)
+            place, _, name = place_of(typed).partition(".")
+            command: Callable[[argparse.Namespace], int]
+            command = getattr(import_module(f"agent.commands.{place}"), name)
+            return command(typed)
     except AgentError as error:
         return told(error, form, began)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return wished
     except BrokenPipeError:
         raise  # no fault of ours
     except Exception:  # noqa: BLE001 - the outermost wall: a fault of ours, told in one line
@@ -180,34 +186,6 @@ def unwritten(error: OSError) -> AgentError:
 
 
 # -- the parts of a command ---------------------------------------------------------------------
-
-
-@contextmanager
-def signals(stop: Stop) -> Iterator[None]:
-    """The first signal sets the flag, so that all ends well; a second one gives that PATIENCE."""
-    asked = False
-
-    def end(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
-            signal.signal(signal.SIGALRM, lambda *_: os._exit(codes[number]))
-            signal.setitimer(signal.ITIMER_REAL, PATIENCE)
-        asked = True
-        stop.set(codes[number])
-
-    codes: dict[int, int] = {
-        signal.SIGINT: INTERRUPTED,
-        signal.SIGTERM: TERMINATED,
-        signal.SIGHUP: HUNG_UP,
-    }
-    before = {number: signal.signal(number, end) for number in codes}
-    try:
-        yield
-    finally:
-        if asked:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def flags(typed: argparse.Namespace) -> dict[str, Any]:

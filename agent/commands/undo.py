@@ -5,7 +5,8 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
-from agent.commands.front import directory, output, print_json, say, signals
+from agent.commands.front import directory, output, print_json, say
+from agent.commands.signals import signals
 from agent.errors import ConsentError, UsageError
 from agent.settings import MODES
 from agent.stop import Stop
