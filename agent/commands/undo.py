@@ -23,7 +23,8 @@ from agent.views.plain import one_line, safe
 def undo(typed: argparse.Namespace) -> int:
     """`ts undo [RUN [STEP]]`: shows what it changes, asks, does it; a way back is kept.
 
-    The exit code is 1 where a file is left that nobody was asked about, or could not be put back.
+    The exit code is 1 where a file that the work has changed is left without anybody being asked,
+    or could not be put back.
     Raises ConsentError where nobody can be asked and `-y` does not say so either.
     """
     if len(typed.words) > 2:
@@ -134,7 +135,8 @@ def told(typed: argparse.Namespace, preview: Preview, done: Done, *, asked: bool
             say(view.outcome(len(done.changed), len(done.kept), f"ts undo {done.id}"))
         elif not typed.dry_run:
             say("ts: nothing has been put back")
-    return int(bool(done.failed) or (bool(done.kept) and not asked))
+    left = [change for change in done.kept if change.why != "unsure"] if done.id else done.kept
+    return int(bool(done.failed) or (bool(left) and not asked))
 
 
 def value(work: str, done: Done) -> dict[str, Any]:

@@ -73,9 +73,16 @@ class Snapshots:
     name that are no UTF-8 are as in os.fsdecode.
     """
 
-    def __init__(self, cwd: Path, env: Mapping[str, str], *, seconds: float = SECONDS) -> None:
+    def __init__(
+        self,
+        cwd: Path,
+        env: Mapping[str, str],
+        *,
+        seconds: float = SECONDS,
+        most: int = MOST_NEW,
+    ) -> None:
         self.cwd, self.folder = cwd, cwd / ".agent" / "undo"
-        self._env, self._seconds = env, seconds
+        self._env, self._seconds, self._most = env, seconds, most
         self._top: Path | None = None
         self._last = ((0, 0, 0), "")  # how the index stood after a snapshot, and the tree
 
@@ -280,7 +287,7 @@ class Snapshots:
         prefix = os.fsencode(inner) + b"/" if inner.parts else b""
         within = ("--", f":(literal){os.fspath(inner)}") if prefix else ()
         words = ("ls-files", "-z", "-t", "--modified", "--deleted", "--others")
-        todo = _Todo(calls.top, prefix + b".agent/")
+        todo = _Todo(calls.top, prefix + b".agent/", self._most)
         for row in set(calls(*words, "--exclude-standard", *within).split(b"\0")):
             todo.take(row[2:], known=row[:1] != b"?")
         stamp, tree = self._last
@@ -353,7 +360,7 @@ class Snapshots:
 class _Todo:
     """What the index has to be told of the files that have changed."""
 
-    def __init__(self, top: Path, own: bytes) -> None:
+    def __init__(self, top: Path, own: bytes, most: int) -> None:
         self.gone: list[bytes] = []
         self.marks: list[bytes] = []
         self.files: list[bytes] = []
@@ -361,7 +368,7 @@ class _Todo:
         self._top = os.fsencode(top)
         self._own = tuple(own + name for name in OURS)
         self._folders: dict[bytes, bool] = {b"": True}
-        self._new = 0  # bytes
+        self._new, self._most = 0, most  # bytes
 
     def take(self, name: bytes, *, known: bool) -> None:
         """Raises AgentError for more than may be kept at once."""
@@ -385,10 +392,10 @@ class _Todo:
         else:
             self.files.append(name)
             self._new += status.st_size
-        if self._new > MOST_NEW or len(self.files) > MOST_FILES:
+        if self._new > self._most or len(self.files) > MOST_FILES:
             raise AgentError(
                 f"there is more here than is kept of a working tree: {MOST_FILES:,} new files, or "
-                f"{MOST_NEW // 2**30} GB of them",
+                f"{self._most / 2**30:g} GB of them",
                 hint="a .gitignore file can name what need not be kept",
             )
 

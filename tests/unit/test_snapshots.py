@@ -13,7 +13,7 @@ import pytest
 
 from agent.errors import AgentError, StoppedError
 from agent.stop import Stop
-from agent.store import prune, snapshots
+from agent.store import prune
 from agent.store.snapshots import EMPTY, LARGE, MARK, Entry, Snapshots
 
 ENV = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}  # noqa: TID251 - where git is
@@ -440,15 +440,12 @@ def test_without_git_it_is_said(cwd: Path) -> None:
     assert not (cwd / "ran").exists()
 
 
-def test_more_than_is_ever_kept_is_refused_with_what_helps(
-    cwd: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_than_is_ever_kept_is_refused_with_what_helps(cwd: Path) -> None:
     for name in range(4):
         with (cwd / f"{name}").open("wb") as file:
             file.truncate(LARGE)
-    monkeypatch.setattr(snapshots, "MOST_NEW", LARGE * 3)
     with pytest.raises(AgentError, match="more here than is kept") as caught:
-        Snapshots(cwd, ENV).keep()
+        Snapshots(cwd, ENV, most=LARGE * 3).keep()
     assert ".gitignore" in caught.value.hint
 
 
