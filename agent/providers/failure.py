@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent.errors import ModelError, ServiceError, SetupError, TooLongError
+from agent.providers import window
 from agent.providers.wire import Answered, Endpoint, strict
 from agent.secret import masked
 
@@ -74,7 +75,9 @@ def of_status(
         origin = f"the key from {endpoint.origin}" if endpoint.key else "a request without a key"
         return SetupError(f"{text} ({origin} was refused)")
     if status == 413 or (status in (400, 422, 500) and TOO_LONG.search(search)):
-        return TooLongError(text)
+        body = answer.body[:4000].decode("utf-8", "replace") if answer else ""
+        most, size = window.named(f"{search} {body}")
+        return TooLongError(text, most=most, size=size)
     if status in (408, 409, 425, 429) or status >= 500:
         return later(text, wish(answer.headers) if answer else None)
     return ModelError(text, hint="" if status != 404 else "check the model's name and the base URL")
@@ -152,7 +155,10 @@ def of_network(error: BaseException, endpoint: Endpoint) -> ModelError:
                     hint="a company's own certificate has to be in the system's trust store",
                 )
             case ssl.SSLError():
-                words = f"no TLS connection to {place} ({cause.reason or 'broken'})"
+                stood = any(isinstance(each, httpx2.ReadError) for each in causes(error))
+                what = "the TLS connection to {} broke" if stood else "no TLS connection to {}"
+                why = getattr(cause, "reason", "") or "no reason given"
+                words = f"{what.format(place)} ({why})"
             case socket.gaierror():
                 words = f"the name {host} can't be looked up (DNS)"
             case ConnectionRefusedError():

@@ -43,7 +43,7 @@ def unmarked(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: block[key] for key in block if key != "cache_control"} for block in content]
 
 
-def test_a_reply_that_pauses_is_taken_up_again() -> None:
+def test_r83_a_reply_that_pauses_is_taken_up_again() -> None:
     search = {"type": "server_tool_use", "id": "s1", "name": "web", "input": {}}
     server = WIRE.server(
         stream(text("One, "), search, stop="pause_turn"), stream(text("two."), stop="end_turn")
@@ -59,7 +59,7 @@ def test_a_reply_that_pauses_is_taken_up_again() -> None:
     }
 
 
-def test_a_reply_that_pauses_for_ever_is_cut() -> None:
+def test_r83_a_reply_that_pauses_for_ever_is_cut() -> None:
     with WIRE.server(stream(text("x"), stop="pause_turn")) as server:
         reply, _ = heard(WIRE.provider(server), asked("hi"))
     assert reply.stop == "length"
@@ -91,7 +91,7 @@ def test_a_refusal_says_why_and_runs_nothing() -> None:
     assert "Too dangerous." in reply.message.text
 
 
-def test_a_call_in_a_reply_that_stopped_for_something_else_is_not_run() -> None:
+def test_r79_a_call_in_a_reply_that_stopped_for_something_else_is_not_run() -> None:
     for stop in ("max_tokens", "stop_sequence", "something_new"):
         with WIRE.server(stream(use("t1"), stop=stop)) as server:
             reply, _ = heard(WIRE.provider(server), asked("hi"))
@@ -99,7 +99,7 @@ def test_a_call_in_a_reply_that_stopped_for_something_else_is_not_run() -> None:
         assert reply.message.calls[0].fault
 
 
-def test_blocks_and_events_that_nobody_knows_are_passed_over() -> None:
+def test_r82_blocks_and_events_that_nobody_knows_are_passed_over() -> None:
     odd = {"type": "hologram", "data": "x"}
     with WIRE.server(stream(odd, text("x"), stop="end_turn")) as server:
         reply, _ = heard(WIRE.provider(server), asked("hi"))

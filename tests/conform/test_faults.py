@@ -6,7 +6,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import httpx2
@@ -63,8 +63,19 @@ def patient(wire: Wire, server: Server) -> tuple[list[float], list[str], ModelEr
 
 
 @streamed
+@pytest.mark.parametrize("fault", ["429", "500", "529", "reset", "cut"])
+def test_r74_whoever_asks_decides_about_another_try_and_nobody_else(wire: Wire, fault: str) -> None:
+    cut: dict[str, Scripted] = {"reset": Answer("One two", cut=300, end="reset")}
+    cut |= {"cut": Answer("One two", done=False, stop=None)}
+    answer = cut.get(fault) or failing(int(fault), retry_after="0.01")
+    with wire.server(answer) as server, suppress(ServiceError):
+        heard(wire.provider(server), asked("hi"))
+    assert len(server.requests) == 1
+
+
+@streamed
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
-def test_a_passing_failure_is_tried_five_times_and_each_wait_is_longer(
+def test_r76_a_passing_failure_is_tried_five_times_and_each_wait_is_longer(
     wire: Wire, status: int
 ) -> None:
     with wire.server(failing(status, words="too busy")) as server:
@@ -103,7 +114,7 @@ def test_a_service_that_is_back_answers_the_same_request(wire: Wire) -> None:
         (402, "payment", SetupError),
     ],
 )
-def test_a_lasting_failure_is_asked_once(
+def test_r76_a_lasting_failure_is_asked_once(
     wire: Wire, status: int, kind: str, error: type[ModelError]
 ) -> None:
     with wire.server(failing(status, kind, "the server's own words")) as server:
@@ -128,7 +139,7 @@ def test_a_lasting_failure_is_asked_once(
         ("Wed, 21 Oct 2026 07:27:00 GMT", 0.0),
     ],
 )
-def test_what_the_service_asks_to_wait_is_waited(wire: Wire, asks: str, waited: float) -> None:
+def test_r75_what_the_service_asks_to_wait_is_waited(wire: Wire, asks: str, waited: float) -> None:
     now = "Wed, 21 Oct 2026 07:28:00 GMT"  # by the service's clock
     with wire.server(failing(429, retry_after=asks, date=now), Answer("hello")) as server:
         [wait], [told], reply = patient(wire, server)
@@ -138,7 +149,24 @@ def test_what_the_service_asks_to_wait_is_waited(wire: Wire, asks: str, waited: 
 
 
 @streamed
-def test_a_service_that_asks_for_more_than_a_minute_is_not_waited_for(wire: Wire) -> None:
+@pytest.mark.parametrize("year", [1999, 2044])
+def test_r88_a_date_to_wait_for_is_read_by_the_service_s_clock(wire: Wire, year: int) -> None:
+    now, then = (f"Wed, 21 Oct {year} 07:28:{second:02} GMT" for second in (0, 40))
+    with wire.server(failing(429, retry_after=then, date=now), Answer("hello")) as server:
+        [wait], _, _ = patient(wire, server)
+    assert wait == 40
+
+
+@streamed
+def test_r75_milliseconds_are_read_too(wire: Wire) -> None:
+    busy = failing(429, retry_after_ms="2500", retry_after="3")
+    with wire.server(busy, Answer("hello")) as server:
+        [wait], _, _ = patient(wire, server)
+    assert wait == 2.5
+
+
+@streamed
+def test_r75_a_service_that_asks_for_more_than_a_minute_is_not_waited_for(wire: Wire) -> None:
     with wire.server(failing(429, retry_after="3600")) as server:
         waits, _, error = patient(wire, server)
     assert waits == []
@@ -163,6 +191,18 @@ def test_a_conversation_that_does_not_fit_is_told_apart(wire: Wire, words: str) 
 
 
 BROKEN: dict[str, Scripted] = {
+    "reset within a call": replace(SPOKEN, cut=-90, end="reset"),
+    "less than its length": Plain(
+        200,
+        b'data: {"type": "message_start", "message": {}}\n\n',
+        {"content-type": "text/event-stream", "content-length": "9999"},
+        end="close",
+    ),
+    "an error as the whole": Plain(
+        200,
+        b'{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}',
+        {"content-type": "application/json"},
+    ),
     "reset": Answer(SPOKEN.text, cut=700, end="reset"),
     "closed within a chunk": Answer(SPOKEN.text, cut=700, end="close"),
     "an error inside": Answer("One two", error=("overloaded_error", "Overloaded")),
@@ -180,7 +220,7 @@ BROKEN: dict[str, Scripted] = {
 
 @streamed
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_reply_that_breaks_is_asked_for_again(wire: Wire, fault: str) -> None:
+def test_r77_a_reply_that_breaks_is_asked_for_again(wire: Wire, fault: str) -> None:
     with wire.server(BROKEN[fault], Answer("hello")) as server:
         waits, _, reply = patient(wire, server)
     assert isinstance(reply, Reply), reply
@@ -189,7 +229,7 @@ def test_a_reply_that_breaks_is_asked_for_again(wire: Wire, fault: str) -> None:
 
 
 @streamed
-def test_a_stream_that_ends_without_saying_so_is_cut(wire: Wire) -> None:
+def test_r78_a_stream_that_ends_without_saying_so_is_cut(wire: Wire) -> None:
     with wire.server(Answer("One two", done=False, stop=None)) as server:
         reply, _ = heard(wire.provider(server), asked("hi"))
     assert reply.stop == "length"
@@ -209,7 +249,7 @@ def test_an_error_inside_a_stream_is_judged_by_its_kind(wire: Wire) -> None:
 
 @streamed
 @pytest.mark.parametrize("status", [200, 404])
-def test_c065_a_web_page_is_told_with_the_url_that_was_called(wire: Wire, status: int) -> None:
+def test_c065_r78_a_web_page_is_told_with_the_url_that_was_called(wire: Wire, status: int) -> None:
     page = b"<!doctype html><title>Welcome</title><p>hello"
     with wire.server(Plain(status, page, {"content-type": "text/html"})) as server:
         _, _, error = patient(wire, server)
@@ -221,7 +261,7 @@ def test_c065_a_web_page_is_told_with_the_url_that_was_called(wire: Wire, status
 
 @streamed
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_a_redirect_gets_no_prompt(wire: Wire, status: int) -> None:
+def test_r89_a_redirect_gets_no_prompt(wire: Wire, status: int) -> None:
     with wire.server(Answer("stolen")) as other:
         to = {"location": other.url + other.path}
         with wire.server(Plain(status, b"", to)) as server:
@@ -232,7 +272,7 @@ def test_a_redirect_gets_no_prompt(wire: Wire, status: int) -> None:
 
 
 @streamed
-def test_a_huge_line_and_a_huge_reply_are_given_up(wire: Wire) -> None:
+def test_r89_a_huge_line_and_a_huge_reply_are_given_up(wire: Wire) -> None:
     kind = {"content-type": "text/event-stream"}
     line = Plain(200, b"data: " + b"x" * (9 << 20), kind)
     with wire.server(line) as server:
@@ -243,7 +283,7 @@ def test_a_huge_line_and_a_huge_reply_are_given_up(wire: Wire) -> None:
 
 
 @streamed
-def test_a_reply_that_inflates_beyond_any_is_given_up(wire: Wire) -> None:
+def test_r89_a_reply_that_inflates_beyond_any_is_given_up(wire: Wire) -> None:
     kind = {"content-type": "text/event-stream", "content-encoding": "gzip"}
     bomb = gzip.compress((b":" + b"x" * (1 << 20) + b"\n") * 70, 1)
     with wire.server(Plain(200, bomb, kind)) as server:
@@ -254,7 +294,7 @@ def test_a_reply_that_inflates_beyond_any_is_given_up(wire: Wire) -> None:
 
 @streamed
 @pytest.mark.parametrize("key", ["", "  ", "sk\n1", "sk 1", "schlüssel", "sk-1\n"])
-def test_a_key_that_can_be_none_is_not_sent(wire: Wire, key: str) -> None:
+def test_r85_a_key_that_can_be_none_is_not_sent(wire: Wire, key: str) -> None:
     with wire.server(Answer("x")) as server:
         provider = wire.provider(server, key=key, origin="TS_TEST_KEY")
         with pytest.raises(SetupError, match="TS_TEST_KEY") as caught:
@@ -264,7 +304,7 @@ def test_a_key_that_can_be_none_is_not_sent(wire: Wire, key: str) -> None:
 
 
 @streamed
-def test_a_refused_key_is_named_by_its_source_and_never_shown(wire: Wire) -> None:
+def test_r85_a_refused_key_is_named_by_its_source_and_never_shown(wire: Wire) -> None:
     key = "sk-abcdefghijklmnop"
     echo = failing(401, "authentication_error", f"Incorrect API key provided: {key}")
     with wire.server(echo) as server, pytest.raises(SetupError, match="TS_TEST_KEY") as caught:
@@ -304,7 +344,7 @@ def told(wire: Wire, url: str) -> str:
 
 
 @streamed
-def test_a_connection_s_faults_are_told_apart(wire: Wire) -> None:
+def test_r86_a_connection_s_faults_are_told_apart(wire: Wire) -> None:
     port = free_port()
     assert f"nothing listens at 127.0.0.1:{port}" in told(wire, f"http://127.0.0.1:{port}")
     with wire.server(Answer("x")) as server:
@@ -321,14 +361,26 @@ def test_a_connection_s_faults_are_told_apart(wire: Wire) -> None:
         (httpx2.ProxyError("403 Forbidden"), "proxy on the way to models.test"),
         (httpx2.ConnectTimeout("x"), "no connection to models.test in time"),
         (httpx2.ReadTimeout("x"), "silent"),
+        (ssl.SSLError(1, "WRONG_VERSION_NUMBER"), "no TLS connection to models.test"),
     ],
 )
-def test_what_can_not_be_had_on_loopback_is_told_apart_too(cause: Exception, words: str) -> None:
+def test_r86_what_can_not_be_had_on_loopback_is_told_apart_too(
+    cause: Exception, words: str
+) -> None:
     endpoint = Endpoint(name="fake/model", model="fake", url="https://models.test/v1")
     error = httpx2.ConnectError("All connection attempts failed")
     error.__cause__ = cause
     with pytest.raises(ServiceError, match=words):
         raise failure.of_network(error, endpoint)
+
+
+def test_r77_a_tls_connection_that_is_cut_within_a_reply_may_be_tried_again() -> None:
+    endpoint = Endpoint(name="fake/model", model="fake", url="https://models.test/v1")
+    error = httpx2.ReadError("EOF occurred in violation of protocol")
+    error.__cause__ = ssl.SSLEOFError(8, "EOF occurred in violation of protocol")
+    told = failure.of_network(error, endpoint)
+    assert "the TLS connection to models.test broke" in str(told)
+    assert told.retry_after == 0
 
 
 class Slow:
@@ -341,7 +393,7 @@ class Slow:
         return self.now
 
 
-def test_bytes_that_bring_nothing_do_not_keep_a_reply_alive() -> None:
+def test_r87_bytes_that_bring_nothing_do_not_keep_a_reply_alive() -> None:
     clock = Slow()
     endpoint = Endpoint(name="fake/model", model="fake", url="http://x", idle=60, silence=90)
     pulse = Pulse(endpoint, clock)
@@ -409,7 +461,7 @@ def test_a_call_that_nobody_waits_for_any_more_is_not_sent(wire: Wire) -> None:
 
 @streamed
 @pytest.mark.parametrize("hang", HANGS)
-def test_a_service_that_gives_no_sign_of_life_is_given_up(wire: Wire, hang: str) -> None:
+def test_r87_a_service_that_gives_no_sign_of_life_is_given_up(wire: Wire, hang: str) -> None:
     with wire.server(HANGS[hang]) as server:
         provider = stopping(wire.provider(server), Stop(), idle=0.3)
         with pytest.raises(ServiceError, match="no sign of a reply"):

@@ -187,7 +187,7 @@ def unmarked(value: Any) -> Any:
     [Answer(), Answer(thinking="hmm"), Answer(stop="calls"), Answer(" \n")],
     ids=["nothing", "thinking", "calls-but-none", "blanks"],
 )
-def test_c058_an_empty_reply_is_asked_for_again_and_is_never_the_answer(
+def test_c058_r83_an_empty_reply_is_asked_for_again_and_is_never_the_answer(
     wire: Wire, empty: Answer
 ) -> None:
     if empty.stop == "calls":
@@ -219,7 +219,7 @@ ENDED = {True: "tool_use", False: "stop"}
     [("length", CUT), ("ended", CUT), (None, CUT), ("length", '{"path": "big.py"}')],
     ids=["limit", "said-to-be-whole", "no-reason", "limit-but-readable"],
 )
-def test_c056_a_cut_call_is_never_run(wire: Wire, stop: str | None, raw: str) -> None:
+def test_c056_r79_a_cut_call_is_never_run(wire: Wire, stop: str | None, raw: str) -> None:
     words = {"length": LENGTH[wire.anthropic], "ended": ENDED[wire.anthropic]}
     cut = Answer(calls=(("t1", "write_file", raw),), stop=words.get(stop or ""))
     with wire.server(cut) as server:
@@ -253,7 +253,7 @@ def test_c056_a_cut_call_is_never_run(wire: Wire, stop: str | None, raw: str) ->
         ("[" * 100_000, "nested"),
     ],
 )
-def test_arguments_are_read_strictly_and_never_mended(wire: Wire, raw: str, fault: str) -> None:
+def test_r80_arguments_are_read_strictly_and_never_mended(wire: Wire, raw: str, fault: str) -> None:
     with wire.server(Answer(calls=(("t1", "bash", raw), LIST), size=500)) as server:
         reply, _ = heard(wire.provider(server), asked("hi"))
     broken, good = reply.message.calls
@@ -263,7 +263,7 @@ def test_arguments_are_read_strictly_and_never_mended(wire: Wire, raw: str, faul
 
 
 @every
-def test_every_call_has_an_id_of_its_own(wire: Wire) -> None:
+def test_r82_every_call_has_an_id_of_its_own(wire: Wire) -> None:
     twice = (("t1", "bash", "{}"), ("t1", "bash", "{}"), ("", "bash", "{}"))
     before = Message(role="assistant", calls=(Call(id="t1", name="bash"),))
     told = Message(role="user", results=(Result(call="t1", text="x"),))

@@ -298,3 +298,44 @@ def test_c056_a_call_that_is_cut_by_the_limit_writes_nothing(ts: Ts, kind: type[
     assert (ran.code, ran.json["error"]["code"]) == (1, "reply-cut")
     assert len(server.requests) == 4
     assert not (ts.cwd / "big.py").exists()
+
+
+def test_r79_r81_a_call_without_what_it_needs_is_answered_before_anybody_is_asked(
+    ts: Ts, kind: type[Server]
+) -> None:
+    empty = Answer(calls=(("t1", "write_file", "{}"), ("t1", "no_such_tool", "{}")))
+    with kind([empty, Answer("I see.")]) as server:
+        ts.asks(server)
+        ran = ts.here("-p", "write it", "--output-format", "stream-json")
+        last = json.dumps(server.requests[-1].json["messages"])
+    assert ran.code == 0
+    assert "permission.asked" not in {event["type"] for event in ran.events}
+    assert "missing required field" in last
+    assert "there is no tool 'no_such_tool'" in last, "one result for each of two calls of one id"
+    assert server.refused == []
+
+
+def test_r83_a_refusal_and_replies_of_nothing_fail_a_step_with_the_reason(
+    ts: Ts, kind: type[Server]
+) -> None:
+    refused = Answer("I won't.", stop="refusal" if kind is AnthropicServer else "content_filter")
+    ts.write("plan.yaml", "steps: [{id: a, do: a, attempts: 1}]")
+    for answer, why, count in ((refused, "the model refused", 1), (Answer(), "was empty", 3)):
+        with kind([answer]) as server:
+            ts.asks(server)
+            ran = ts.here("run", "plan.yaml", "--output-format", "json")
+            assert tries(server) == count
+        assert ran.code == 1
+        assert why in ran.json["steps"]["a"]["summary"]
+
+
+def test_r85_a_refused_key_ends_with_3_and_names_where_it_came_from(
+    ts: Ts, kind: type[Server]
+) -> None:
+    with kind([failing(401, "authentication_error", "invalid key sk-test")]) as server:
+        ts.asks(server)
+        ran = ts.here("-p", "hi")
+    assert ran.code == 3
+    assert len(server.requests) == 1
+    assert ("ANTHROPIC_API_KEY" if kind is AnthropicServer else "OPENAI_API_KEY") in ran.err
+    assert "sk-test" not in ran.err
