@@ -54,6 +54,10 @@ class Screen:
 
     def leaves(self) -> int:
         self.child.send(CTRL_D)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Read until it has ended by itself; the exit code."""
         self._until(lambda: not self.child.isalive())
         self.child.close()
         return int(self.child.exitstatus or 0)
