@@ -1,6 +1,5 @@
 """What is noted of a model's call from outside: that it goes on, what it costs, what it says."""
 
-import threading
 import time
 from collections.abc import Mapping
 from queue import Empty, SimpleQueue
@@ -10,6 +9,7 @@ from msgspec import structs
 from agent.errors import ServiceError
 from agent.event import ModelCalled, TextDelta
 from agent.message import Reply, Request, Say
+from agent.providers.hangup import Call
 from agent.providers.prices import FREE, cost
 from agent.seams import Emit, Provider
 from agent.stop import Stop
@@ -29,17 +29,16 @@ def stopping(
     It runs in a thread of its own; `say` is called in the caller's. Raises StoppedError when the
     flag is set, and ServiceError when nothing has been said for `idle` seconds, or for `first`
     before the reply has begun. The first thing said is taken for the sign that the request is on
-    its way. The thread ends when it next says something or its own time is up, and nothing of what
-    it says is heard.
+    its way. The thread, and its connection (hangup.py), end soon after; nothing of what it says
+    then is heard.
     """
 
     def watched(request: Request, say: Say) -> Reply:
         stop.check()
         heard = SimpleQueue[str | Reply | BaseException | None]()
-        gone = threading.Event()
 
         def tell(piece: str) -> None:
-            if gone.is_set():
+            if call.gone.is_set():
                 raise Abandoned
             heard.put(piece)
 
@@ -49,12 +48,13 @@ def stopping(
             except BaseException as error:  # noqa: BLE001 - raised where it is waited for
                 heard.put(error)
 
-        threading.Thread(target=work, name="model", daemon=True).start()
+        call = Call(work)
+        call.start()
         try:
             with stop.calling(lambda: heard.put(None)):
                 return listen(heard, say, stop, (idle if first is None else first, idle))
         finally:
-            gone.set()
+            call.gone.set()
 
     return watched
 

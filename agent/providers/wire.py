@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from agent.errors import ServiceError, UsageError
+from agent.providers.hangup import watched
 from agent.version import __version__
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def client(endpoint: Endpoint, headers: dict[str, str], owner: object) -> "httpx
         event_hooks={"request": [plain], "response": [judge]},
     )
     weakref.finalize(owner, made.close)
-    return made
+    return watched(made)
 
 
 NEEDED = frozenset(
