@@ -82,6 +82,14 @@ class Chat:
             return structs.replace(counts, answer=answer, code=counts.code or refused)
         return Ended(code=refused, answer=talk.reply.message.text)
 
+    def rewind(self, to: str) -> str:
+        """Go on after the message `to` of the session; a warning or "". Raises AgentError."""
+        if self.session is None:
+            return ""
+        warning = self.session.rewind(to)
+        self.messages = self.session.messages
+        return warning
+
     def skill(self, skill: skillfiles.Skill, words: str, said: str) -> Ended:
         """Run a skill that the user has called; what came of it is part of the conversation."""
         self._keep(Message(role="user", text=said))

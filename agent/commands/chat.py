@@ -64,7 +64,9 @@ class Repl:
         )
         self.reading = False  # whether the user is at the prompt
         session = self.session(typed)
-        self.desk = Desk(self.app, session, self.out, work=self.work, pick=self.pick)
+        self.desk = Desk(
+            self.app, session, self.out, work=self.work, pick=self.pick, asks=self.asks
+        )
         home = settingsfile.home()
         self.editor = Editor(
             self.out,
@@ -172,7 +174,7 @@ class Repl:
 
     def command(self, do: Do, words: str) -> None:
         """Do a command; Ctrl-C ends it and keeps the chat, unless a model is at work."""
-        self.app.stop = self.stop
+        self.app.stop = self.asks.stop = self.stop
         try:
             do(self.desk, words)
         except KeyboardInterrupt:

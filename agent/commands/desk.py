@@ -7,6 +7,7 @@ from agent.app import App
 from agent.chat import Chat
 from agent.runs import Ended
 from agent.store.sessions import Session
+from agent.views.ask import TerminalAsk
 from agent.views.pick import Row
 from agent.views.plain import Output, cut, safe
 
@@ -17,7 +18,8 @@ LONG = 3000  # characters of one of them
 class Desk:
     """One for a chat; `talk` and `session` are exchanged when the user turns to another one.
 
-    `work` does what a model is asked for, and Ctrl-C ends. `pick` lets the user choose a row.
+    `work` does what a model is asked for, and Ctrl-C ends. `pick` lets the user choose a row,
+    `asks` puts questions.
     """
 
     def __init__(
@@ -28,8 +30,9 @@ class Desk:
         *,
         work: Callable[[Callable[[], Ended]], None],
         pick: Callable[[str, Sequence[Row], str], int | None],
+        asks: TerminalAsk,
     ) -> None:
-        self.app, self.out, self.work, self.pick = app, out, work, pick
+        self.app, self.out, self.work, self.pick, self.asks = app, out, work, pick, asks
         self.session = session
         self.talk = Chat(app, session)
         self.draft = ""  # what the next prompt begins with
@@ -39,13 +42,9 @@ class Desk:
         """Go on with another conversation; this one is kept."""
         self.talk.close()
         self.session = session
-        self.renew()
+        self.talk = Chat(self.app, session)
         for text in session.notices:
             self.app.notice(text)
-
-    def renew(self) -> None:
-        """Begin to speak anew from where the conversation stands."""
-        self.talk = Chat(self.app, self.session)
 
     def recall(self) -> None:
         """Show how the conversation ends."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from agent.commands import talk
+from agent.commands import back, talk
 from agent.commands.desk import Desk, Do
 from agent.errors import AgentError, ToolError, UsageError
 from agent.settings import Mode
@@ -92,9 +92,7 @@ def remember(desk: Desk, words: str) -> None:
         case "edit" if rest.strip() in {"", "user"}:
             edit_memory(desk, mine=bool(rest.strip()))
         case _:
-            raise UsageError(
-                f"/memory {words}", hint="/memory, /memory add TEXT, /memory edit [user]"
-            )
+            raise UsageError(f"there is no /memory {what}", hint=MEMORY)
 
 
 def show_memory(desk: Desk) -> None:
@@ -161,7 +159,8 @@ COMMANDS: dict[str, tuple[str, Do]] = {
     "clear": ("begin a new conversation; the old one is kept", talk.clear),
     "resume": ("go on with another conversation: [ID, TITLE or words]", talk.resume),
     "fork": ("go on in a new conversation with the same messages: [TITLE]", talk.fork),
-    "rewind": ("go back to before one of your messages", talk.rewind),
+    "rewind": ("go back to before one of your messages: conversation, files or both", back.rewind),
+    "undo": ("put files back as they were before the last turn or run: [ID [STEP]]", back.undo),
     "rename": ("give this conversation a title: TITLE", talk.rename),
     "export": ("write it to a file: [FILE.md, .html or .jsonl]", talk.export_talk),
     "memory": ("what is remembered; /memory add TEXT, /memory edit [user]", remember),

@@ -1,10 +1,9 @@
-"""The chat's commands about conversations: another one, back, a fork, a title, a file."""
+"""The chat's commands about conversations: another one, a fork, a title, a file."""
 
 from agent.commands.desk import Desk
 from agent.commands.export import export
 from agent.errors import UsageError
 from agent.store import sessions
-from agent.store.tree import Entry
 from agent.views.figures import age, counted
 from agent.views.pick import Row
 
@@ -64,35 +63,6 @@ def rename(desk: Desk, words: str) -> None:
     if not desk.session.title:
         raise UsageError("what is it to be called?", hint="/rename TITLE")
     desk.say(f"conversation {called(desk.session)}")
-
-
-def rewind(desk: Desk, words: str) -> None:
-    """Go back to before a message of the user's, which may then be said otherwise."""
-    asked = list(reversed(questions(desk.session)))
-    if not asked:
-        raise UsageError("there is nothing to go back to yet")
-    rows = [Row(words=entry.message.text, note=entry.time[11:16]) for entry in asked]
-    at = desk.pick("back to before which message", rows, words)
-    if at is None:
-        return
-    entry = asked[at]
-    if warning := desk.session.rewind(entry.parent):
-        desk.app.notice(warning)
-    desk.talk.close()
-    desk.renew()
-    desk.draft = entry.message.text
-    desk.say(f"back to before your message of {entry.time[:16].replace('T', ' ')} (UTC)")
-    if not desk.out.fancy:
-        desk.say(f"which was: {entry.message.text}")
-
-
-def questions(session: sessions.Session) -> list[Entry]:
-    """The user's own messages, oldest first."""
-    return [
-        entry
-        for entry in session.entries
-        if entry.message.role == "user" and entry.message.text.strip()
-    ]
 
 
 def export_talk(desk: Desk, words: str) -> None:

@@ -2,13 +2,15 @@
 
 import json
 import os
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.screen import CTRL_C, DOWN, ESC, chatting
 from tests.e2e.ts import Ts, call, calling
-from tests.servers import Answer, AnthropicServer
+from tests.servers import Answer, OpenAIServer
 
 KEY = "sk-ant-" + "a1B2" * 10
 
@@ -91,8 +93,8 @@ def test_r_alone_lets_the_user_pick_and_a_plain_terminal_numbers_them(ts: Ts) ->
 
 
 def test_what_was_shown_of_an_interrupted_turn_stays(ts: Ts) -> None:
-    held = Answer(text="one two three", end="hang", cut=900)
-    with AnthropicServer([held, Answer(text="gone on")]) as server:
+    held = Answer(text="one two three", end="hang", cut=500)
+    with OpenAIServer([held, Answer(text="gone on")]) as server:
         ts.asks(server)
         with chatting(ts) as chat:
             chat.asked()
@@ -102,11 +104,11 @@ def test_what_was_shown_of_an_interrupted_turn_stays(ts: Ts) -> None:
             chat.asked()
             chat.says("and now", "gone on")
             assert chat.leaves() == 0
-        _, said, again = server.requests[-1].json["messages"]
-    assert said["role"] == "assistant"
-    assert "one two" in json.dumps(said)
-    assert "[interrupted]" in json.dumps(said)
-    assert "and now" in json.dumps(again)
+        _, asked, said, again = server.requests[-1].json["messages"]
+    assert (asked["role"], said["role"]) == ("user", "assistant")
+    assert said["content"].startswith("one two")
+    assert said["content"].endswith("[interrupted]")
+    assert again == {"role": "user", "content": "and now"}
     assert "one two" in ts.here("sessions", "show").said
 
 
@@ -171,8 +173,8 @@ def test_the_chat_exports_shows_memory_and_edits_it(ts: Ts) -> None:
         chat.says("/memory add Tests run with make t", "remembered in .agent/memory.md")
         chat.says("/memory add tests run with MAKE T.", "already says so")
         chat.says(f"/memory add the key is {KEY}", "looks as if it held")
-        chat.says("/memory edit", ".agent/memory.md: read when")
-        chat.says("/memory edit user", "tianshu/memory.md: read when")
+        chat.says("/memory edit", ".agent/memory.md: ")
+        chat.says("/memory edit user", "tianshu/memory.md: ")
         chat.says("/memory", "~/.config/tianshu/memory.md:\n- from the editor: me")
         chat.says("/memory burn", "there is no /memory burn")
         assert chat.leaves() == 0
@@ -189,3 +191,66 @@ def test_a_conversation_that_cannot_be_kept_is_told(ts: Ts) -> None:
     ran = ts.here("-p", "x", model=ts.script("y"))
     assert ran.code == 1
     assert "ts keeps its state in" in ran.err
+
+
+def test_kill_9_loses_at_most_the_text_that_was_streaming(ts: Ts) -> None:
+    read = (("c1", "bash", '{"command": "echo made > made.txt"}'),)
+    replies = [Answer(text="first", calls=read), Answer(text="half of it", end="hang", cut=400)]
+    with OpenAIServer([*replies, Answer(text="gone on")]) as server:
+        ts.asks(server)
+        with chatting(ts, "-y", "do it") as chat:
+            chat.sees("half")
+            chat.child.kill(9)
+        ran = ts.here("-c", "-p", "and now")
+        assert (ran.code, ran.out) == (0, "gone on\n")
+        roles = [each["role"] for each in server.requests[-1].json["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "user"]
+
+
+def test_c089_going_back_takes_back_the_talk_the_files_or_both(ts: Ts) -> None:
+    def git(*words: str) -> str:
+        ran = subprocess.run(
+            ["git", *words], cwd=ts.cwd, capture_output=True, check=True, text=True
+        )
+        return ran.stdout
+
+    files = {"src.py": "v = 1\n", "data/out.csv": "precious\n", ".gitignore": "*.log\n"}
+    for name, text in {**files, "run.log": "precious too\n"}.items():
+        ts.write(name, text)
+    git("init", "-q")
+    git("add", "src.py")
+    before = git("status", "--porcelain", "--", ":!.agent")
+    edit = call("edit_file", path="src.py", old_string="v = 1", new_string="v = 2")
+    make = call("write_file", path="made.txt", content="made")
+    ts.model = ts.script(
+        calling(call("read_file", path="src.py")), calling(edit), "edited", calling(make), "made"
+    )
+    with chatting(ts, "-y") as chat:
+        chat.asked()
+        chat.says("one", "edited")
+        ts.write("new.txt", "of another program")
+        chat.says("two", "made")
+        chat.says("/context", "free")
+        chat.types("/rewind\r")
+        chat.sees("back to before which message")
+        chat.types(DOWN + "\r")
+        chat.sees("which?")
+        assert "made.txt" in chat.text
+        assert "new.txt" not in chat.text
+        chat.types("b\r")
+        chat.asked("one")
+        chat.sees("/undo undo-")
+        assert {name: (ts.cwd / name).read_text(encoding="utf-8") for name in files} == files
+        assert (ts.cwd / "run.log").exists()
+        assert (ts.cwd / "new.txt").exists()
+        assert not (ts.cwd / "made.txt").exists()
+        assert git("status", "--porcelain", "--", ":!.agent", ":!new.txt") == before
+        (undone,) = {*re.findall("/undo (undo-[0-9a-f-]+)", chat.text)}
+        chat.types(f"\x15/undo {undone}\r")  # takes it back
+        chat.sees("put back?")
+        chat.types("y\r")
+        chat.asked()
+        assert (ts.cwd / "made.txt").read_text(encoding="utf-8") == "made"
+        assert (ts.cwd / "src.py").read_text(encoding="utf-8") == "v = 2\n"
+        assert chat.leaves() == 0
+    assert ts.here("sessions", "show").code == 0
