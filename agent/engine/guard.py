@@ -1,6 +1,7 @@
 """Tool → Tool: ask before it is used, limit what it gives back."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -8,13 +9,16 @@ from msgspec import json, structs
 
 from agent.errors import ToolError
 from agent.event import PermissionAsked, PermissionDecided
+from agent.permission import NOTHING, STRICTER, Verdict, decide
 from agent.plan import Step
-from agent.rule import ALIASES, EDITS, NOTES, STRICTER, Verdict, decide, read
+from agent.rule import ALIASES, EDITS, NOTES, read
 from agent.seams import Answer, Ask, Emit, Question
 from agent.settings import Mode, Rules
+from agent.shell.place import Facts
 from agent.tool import Context, Outcome, Tool
 
 MOST = 60_000  # characters that a tool may give a model
+MOST_MADE = 10_000  # files that a run is known to have made
 
 
 class Gate:
@@ -23,11 +27,11 @@ class Gate:
     Any thread may ask it.
     """
 
-    def __init__(self, mode: Mode, rules: Rules, ask: Ask) -> None:
-        """Raises UsageError for a rule that can't be read."""
+    def __init__(self, mode: Mode, rules: Rules, ask: Ask, facts: Facts = NOTHING) -> None:
+        """`facts`: where commands run. Raises UsageError for a rule that can't be read."""
         for rule in (*rules.deny, *rules.ask, *rules.allow):
             read(rule)
-        self.mode, self._rules, self._ask = mode, rules, ask
+        self.mode, self._rules, self._ask, self._facts = mode, rules, ask, facts
         self._always: set[str] = set()  # what the user has answered so; part of the rules as well
         self._asking = Lock()
 
@@ -49,12 +53,13 @@ class Gate:
         count. `leads`: the path that the call's path leads to, by links and such; both are judged.
         """
         inputs = [input] if leads is None else [input, {**input, "path": leads}]
+        facts = self._facts if step else structs.replace(self._facts, workspaces=())
         verdict = max(
-            (decide(self.mode, self._rules, name, writes, each) for each in inputs),
+            (decide(self.mode, self._rules, name, writes, each, facts) for each in inputs),
             key=lambda each: STRICTER.index(each.decision),
         )
         for each in inputs:
-            if step and (narrower := _narrower(step, name, writes, each, vouched=vouched)):
+            if step and (narrower := _narrower(step, name, writes, each, facts, vouched=vouched)):
                 verdict = narrower if verdict.decision != "deny" else verdict
         if vouched and verdict.decision == "ask" and verdict.by == "mode":
             verdict = structs.replace(verdict, decision="allow", by="user")
@@ -83,6 +88,17 @@ class Gate:
         emit(PermissionDecided(tool=name, rule=verdict.rule, decision="deny", by=by, input=input))
         raise ToolError(f"not allowed: {why}")
 
+    def owns(self, workspace: Path | None = None, made: Path | None = None) -> None:
+        """What the run has to itself, where it may write and remove without a question: its
+        workspace, a file that it has made."""
+        with self._asking:
+            facts = self._facts
+            if workspace is not None and str(workspace) not in facts.workspaces:
+                facts = structs.replace(facts, workspaces=(*facts.workspaces, str(workspace)))
+            if made is not None and len(facts.made) < MOST_MADE:
+                facts = structs.replace(facts, made=facts.made | {str(made)})
+            self._facts = facts
+
     def approve(self, question: Question, emit: Emit) -> Answer:
         """The user's answer to a question; what they have allowed "always" is not asked again.
 
@@ -100,7 +116,7 @@ class Gate:
 
 
 def _narrower(
-    step: Step, name: str, writes: bool, input: dict[str, Any], *, vouched: bool
+    step: Step, name: str, writes: bool, input: dict[str, Any], facts: Facts, *, vouched: bool
 ) -> Verdict | None:
     """What a step's own limits refuse; None where they don't."""
     if name in NOTES:
@@ -115,7 +131,7 @@ def _narrower(
         return refused("this step changes nothing in the project")
     for limits in (step.permissions, *step.within):
         own = Rules(deny=limits.deny, allow=limits.allow)
-        verdict = decide("default", own, name, writes, input)
+        verdict = decide("default", own, name, writes, input, facts)
         if verdict.decision == "deny":
             return refused(verdict.because)
         if own.allow and verdict.decision == "ask" and not vouched:
@@ -128,6 +144,7 @@ def guarded(tool: Tool, gate: Gate, emit: Emit, step: Step | None = None) -> Too
 
     def function(context: Context, /, **input: Any) -> Outcome:
         own, leads = place(context, input.get("path"))
+        gate.owns(context.workspace)
         try:
             gate.let(
                 tool.name,
@@ -142,6 +159,8 @@ def guarded(tool: Tool, gate: Gate, emit: Emit, step: Step | None = None) -> Too
             raise ToolError(f"{error}. Don't try to get round it.") from error
         done = tool.function(context, **input)
         outcome = done if isinstance(done, Outcome) else Outcome(text=done)
+        if tool.name in EDITS and outcome.text.startswith("created "):
+            gate.owns(made=context.inside(input["path"]))
         return structs.replace(outcome, text=cut(outcome.text, MOST))
 
     return structs.replace(tool, function=function)

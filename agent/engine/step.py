@@ -219,6 +219,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     def shell(self, job: Attempt, command: str, context: Context, emit: Emit) -> Ran | str:
         """Run a command of the plan; a text if it is not allowed."""
         step = job.step
+        self.gate.owns(context.workspace)
         try:
             self.gate.let(
                 "bash",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.rule import decide
+from agent.permission import decide
 from agent.settings import Mode, Rules
 
 PATTERNS = st.sampled_from(

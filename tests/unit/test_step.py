@@ -554,8 +554,8 @@ def test_a_call_that_a_rule_or_the_user_denies_is_told_and_no_reason_to_fail(
 
 
 def test_the_commands_of_a_plan_that_the_user_named_are_their_own_word(tmp_path: Path) -> None:
-    step = Step(id="a", run="echo ran", verify="true")
-    commands = ["echo ran", "true"]
+    step = Step(id="a", run="env echo ran", verify="true")
+    commands = ["env echo ran", "true"]
     assert Bench(tmp_path, mode="default", vouched=commands).do(step).status == "done"
     end = Bench(tmp_path, mode="default", vouched=["true"]).do(step)
     assert (end.status, end.summary) == ("failed", "")
@@ -567,7 +567,7 @@ def test_the_commands_of_a_plan_that_the_user_named_are_their_own_word(tmp_path:
     assert bench.do(step).status == "failed"
     assert any(isinstance(event, PermissionAsked) for event in bench.events)
     bench = Bench(
-        tmp_path, calls("bash", command="echo ran"), "x", vouched=commands, mode="default"
+        tmp_path, calls("bash", command="env echo ran"), "x", vouched=commands, mode="default"
     )
     assert bench.do(Step(id="a", do="x")).status == "failed", "an agent's call is not the plan's"
 
