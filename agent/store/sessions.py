@@ -6,6 +6,7 @@ What the disk refuses is kept here, and written with what comes next.
 """
 
 import os
+import shutil
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -261,7 +262,21 @@ def remove(cwd: Path, id: str) -> str:
             path.unlink()
         except OSError as error:
             raise failed(path, error) from error
+    if not any(_of(cwd, id) == found for _, id in _by_use(cwd)):
+        kept = path.with_suffix(".kept")  # texts that are too long for it; forks name them too
+        if kept.is_dir() and not kept.is_symlink():
+            shutil.rmtree(kept, ignore_errors=True)
     return found
+
+
+def _of(cwd: Path, id: str) -> str:
+    """The conversation that one was forked from; "" for none."""
+    first = next(iter(lines(folder(cwd, "sessions") / f"{id}.jsonl")), None)
+    try:
+        record = decode(first.data) if first else None
+    except FAULTS:
+        return ""
+    return record.of if isinstance(record, Head) else ""
 
 
 def meant(cwd: Path, text: str) -> str:

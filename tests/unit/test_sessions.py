@@ -13,7 +13,7 @@ from agent.errors import AgentError, UsageError
 from agent.message import Call, Image, Message, Result, Thought
 from agent.store import sessions
 from agent.store.sessions import Session
-from agent.store.tree import CUT, repaired
+from agent.store.tree import CUT, Entry, repaired
 
 
 def user(text: str) -> Message:
@@ -240,11 +240,29 @@ def test_a_conversation_is_deleted_unless_it_is_in_use(tmp_path: Path) -> None:
     assert [path.name for path in second.path.parent.iterdir()] == [second.path.name]
 
 
+def test_what_was_too_long_for_a_conversation_goes_with_its_last_fork(tmp_path: Path) -> None:
+    old = kept(tmp_path, "one")
+    old.fork().close()
+    texts = old.path.with_suffix(".kept")
+    texts.mkdir()
+    (texts / "a.txt").write_text("long", encoding="utf-8")
+    sessions.remove(tmp_path, old.id)
+    assert (texts / "a.txt").exists(), "the fork names it"
+    other = kept(tmp_path, "two")
+    other.path.with_suffix(".kept").symlink_to(texts)
+    sessions.remove(tmp_path, other.id)
+    assert (texts / "a.txt").exists(), "what a link leads to is not ours"
+    third = kept(tmp_path, "three")
+    texts.rename(third.path.with_suffix(".kept"))
+    sessions.remove(tmp_path, third.id)
+    assert not third.path.with_suffix(".kept").exists()
+
+
 def test_a_conversation_of_1000_turns_is_forked_and_gone_back_in_at_once(tmp_path: Path) -> None:
     texts = [str(number) for number in range(2000)]
     forked = kept(tmp_path, *texts[:2]).fork()
     for number, text in enumerate(texts[2:]):
-        forked._take(sessions.Entry(
+        forked._take(Entry(
             id=str(number + 10), parent=forked._tree.at, time="", message=user(text)
         ))  # fmt: skip
     began = perf_counter()
