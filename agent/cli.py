@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "plan": "make a plan for a task and print it as YAML; nothing is run",
     "run": "run a plan file or a skill",
-    "runs": "list the runs of this directory",
+    "runs": "list the runs of this directory; `runs rm RUN…` deletes",
     "show": "tell the story of a run",
     "resume": "go on with an unfinished run",
     "undo": "take back what a run, or a step of it, has changed; `undo [RUN [STEP]]`",
@@ -87,6 +87,16 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ),
         ("--json-schema", {"metavar": "FILE|JSON", "help": "the answer is JSON that fits"}),
         ("--json", {"action": "store_true", "help": "show, runs, config: as JSON"}),
+        (
+            "--prune",
+            {
+                "type": int,
+                "nargs": "?",
+                "const": 30,
+                "metavar": "DAYS",
+                "help": "runs: delete those that are over and older (30)",
+            },
+        ),
         ("--mermaid", {"action": "store_true", "help": "show: the graph, for a README"}),
         ("-v --verbose", {"action": "store_true", "help": "more about each step"}),
         ("-q --quiet", {"action": "store_true", "help": "nothing on stderr but errors"}),
@@ -266,6 +276,7 @@ def _out_of_place(typed: argparse.Namespace) -> None:
         (typed.output, "-o", ("plan",)),
         (typed.json, "--json", ("show", "runs", "skills", "sessions", "config")),
         (typed.mermaid, "--mermaid", ("show",)),
+        (typed.prune is not None, "--prune", ("runs",)),
     ]
     for given, flag, commands in places:
         if given and typed.command not in commands:

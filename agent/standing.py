@@ -6,7 +6,9 @@ Steps stand in levels: a step that is a skill, or a `foreach`, is a group, done 
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
-from agent.event import PermissionDecided, RunFinished
+from msgspec import Struct
+
+from agent.event import PermissionDecided, RunFinished, RunStatus
 from agent.job import Deed, Standing, Told
 from agent.message import Usage
 from agent.plan import Step
@@ -20,6 +22,18 @@ Skip: TypeAlias = Literal["when", "need", "revision"]
 def workspaces(cwd: str) -> str:
     """Where the workspaces of the runs of a working directory are."""
     return f"{cwd}/.agent/workspace/"
+
+
+class Brief(Struct, frozen=True, kw_only=True):
+    """A run in a list of runs."""
+
+    run: str
+    status: RunStatus | Literal["running", "unfinished"] = "unfinished"
+    began: str = ""  # time of its first event
+    done: int = 0  # steps that ended as they should …
+    steps: int = 0  # … of so many, groups not counted
+    cost_usd: float | None = 0.0  # None: not known
+    goal: str = ""
 
 
 class Standings:

@@ -3,67 +3,16 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from agent.app import App
 from agent.commands.front import answer, directory, load, opened, output, print_json, say
 from agent.errors import PlanError, UsageError, near
-from agent.plan import NAME, Plan
-from agent.state import State
-from agent.store import log, planfile, skills, workspace
-from agent.views import graph
-from agent.views import show as view
-from agent.views.lines import Level
+from agent.plan import NAME
+from agent.store import planfile, skills, workspace
 from agent.views.plain import cut, safe
-
-
-def runs(typed: argparse.Namespace) -> int:
-    """`ts runs`"""
-    listed_runs = [
-        view.Listed(run=place.id, state=State.of(log.recorded(place.log).events))
-        for place in workspace.runs(directory())
-    ]
-    if typed.json or typed.output_format != "text":
-        for one in listed_runs:
-            print_json({"run": one.run, "goal": one.state.goal, **ending(one.state)})
-        return 0
-    out = output(sys.stdout)
-    for line in view.runs(listed_runs, datetime.now(UTC), out.width, styled=out.styled):
-        out.line(line)
-    return 0
-
-
-def ending(state: State) -> dict[str, Any]:
-    """How a run stands, for a script."""
-    return {
-        "status": state.finished.status if state.finished else "unfinished",
-        "began": state.began,
-        "cost_usd": state.cost_usd,
-        "steps": {step.id: state.standing(step.id) for step in state.listed},
-    }
-
-
-def show(typed: argparse.Namespace) -> int:
-    """`ts show [RUN]`"""
-    place = workspace.find(directory(), typed.words[0] if typed.words else "")
-    record = log.recorded(place.log)
-    if record.notice:
-        say(f"ts: {record.notice}")
-    out = output(sys.stdout)
-    if typed.mermaid:
-        state = State.of(record.events)
-        out.answer(graph.mermaid(Plan(goal=state.goal, steps=tuple(state.listed)), state))
-    elif typed.json or typed.output_format != "text":
-        print_json(view.summary(record.events))
-    else:
-        level: Level = "verbose" if typed.verbose else "normal"
-        for line in view.story(record.events, out.width, styled=out.styled, level=level):
-            out.line(line)
-    return 0
 
 
 def skill_commands(typed: argparse.Namespace) -> int:

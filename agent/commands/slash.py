@@ -11,7 +11,7 @@ from agent.commands import back, talk
 from agent.commands.desk import Desk, Do
 from agent.errors import AgentError, ToolError, UsageError
 from agent.settings import Mode
-from agent.store import log, memory, settingsfile, workspace
+from agent.store import memory, settingsfile, workspace
 from agent.views.figures import counted, money, tokens
 
 CYCLE: tuple[Mode, ...] = ("default", "accept-edits", "plan")  # Shift+Tab; auto is by a flag alone
@@ -41,13 +41,10 @@ def skills(desk: Desk, words: str) -> None:
 
 
 def runs(desk: Desk, words: str) -> None:
-    from agent.state import State
+    from agent.store.briefs import briefs
     from agent.views import show
 
-    found = [
-        show.Listed(run=place.id, state=State.of(log.recorded(place.log).events))
-        for place in workspace.runs(desk.app.cwd)[:RUNS]
-    ]
+    found = briefs(desk.app.cwd, RUNS)
     for line in show.runs(found, datetime.now(UTC), desk.out.width, styled=desk.out.styled):
         desk.out.line(line)
 

@@ -21,6 +21,7 @@ from agent.plan import unfenced, with_arguments
 from agent.resume import resume as resume_run
 from agent.runs import Ended
 from agent.store import log, planfile, sessions, workspace
+from agent.store.lines import holder
 from agent.store.skills import Skill
 from agent.views.figures import counted
 
@@ -159,11 +160,16 @@ def resume(typed: argparse.Namespace) -> int:
 
 def unfinished(cwd: Path) -> workspace.Run:
     """The newest run that has a plan and did not come to its end. Raises UsageError."""
+    busy: workspace.Run | None = None
     for place in workspace.runs(cwd):
         _, last = log.ends(place.log)
         over = isinstance(last, RunFinished) and last.status in {"done", "partial", "failed"}
         if not (over or last is None or isinstance(last, RunStarted)):
-            return place
+            if holder(place.log) is None:
+                return place
+            busy = busy or place
+    if busy:
+        return busy  # whoever opens it is told who has it
     raise UsageError("there is no unfinished run in this directory", hint="`ts runs` lists them")
 
 

@@ -41,7 +41,7 @@ class Earlier(Protocol):
     """What earlier runs have done."""
 
     def found(self, key: str, id: str, /) -> list[tuple[Path, StepFinished]]:
-        """Workspaces and ends of the steps of that key: first of those called `id`, then new ones."""
+        """Workspaces and ends of the steps of that key: those called `id` first, then new."""
         ...
 
     def fetched(self, home: Path, end: StepFinished, /) -> tuple[str, ...] | None:

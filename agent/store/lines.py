@@ -149,6 +149,32 @@ class Lines:
         self.close()
 
 
+def holder(path: Path) -> int | None:
+    """The process that has such a file open for adding; None: there is none.
+
+    Nobody is kept waiting by the question: the file's lock is only touched where the note beside
+    it names a process that lives.
+    """
+    try:
+        pid = int(contents(path.with_suffix(".pid"), 32, follow=False))
+    except (UsageError, ValueError):
+        return None
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        pass  # it lives, and is another user's
+    except (OSError, OverflowError):
+        return None
+    try:
+        with opened(path) as file:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return pid
+    except OSError:
+        return None
+    return None
+
+
 def _after_last_end(fd: int, size: int) -> int:
     """Where the last line begins that does not end; `size` if all lines end."""
     end = size

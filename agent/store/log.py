@@ -157,6 +157,15 @@ def recorded(path: Path) -> Record:
     return Record(events=tuple(events), faults=tuple(faults), torn=torn, seq=seq)
 
 
+def remove(path: Path) -> None:
+    """Delete a log. Raises UsageError if another process writes it, AgentError if that fails."""
+    with Lines(path, _is_whole):
+        try:
+            path.unlink()
+        except OSError as error:
+            raise failed(path, error) from error
+
+
 def picked(path: Path, kinds: Collection[type[Event]], *, most: int = LONGEST) -> Iterator[Event]:
     """The events of some types only, oldest first; others are not even looked at, so that a long
     log is read quickly. Of what is longer than `most` bytes the rest is left out."""

@@ -5,6 +5,7 @@ may be a symbolic link: a repository could send our files elsewhere by one.
 """
 
 import os
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,6 +93,15 @@ def begun(cwd: Path, name: Callable[[], str] = fresh) -> Run:
         except OSError as error:
             raise failed(new.workspace, error) from error
         return new
+
+
+def remove(run: Run) -> None:
+    """Delete a run's workspace. Raises AgentError where that fails."""
+    try:
+        if run.workspace.exists():
+            shutil.rmtree(run.workspace)
+    except OSError as error:
+        raise failed(run.workspace, error) from error
 
 
 def runs(cwd: Path) -> list[Run]:

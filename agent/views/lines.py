@@ -224,8 +224,12 @@ class Story:
                     yield "", "\n".join(rows(fresh, width, most=most))
             case RevisionFailed(because=because):
                 yield "magenta", f"↻ {self._of(event)}no revision — {one_line(because, 400)}"
-            case RunResumed(attempt=attempt):
+            case RunResumed(attempt=attempt, again=again, changed=changed):
                 yield "magenta", f"↻ resumed (attempt {attempt}): {self.progress}"
+                for id in again:
+                    yield "magenta", f"↻ {one_line(id, 60)} is done again"
+                if changed and self._level == "verbose":
+                    yield "dim", f"    changed since: {one_line(' '.join(changed), 400)}"
             case _:
                 assert_never(event)
 
@@ -255,10 +259,13 @@ class Story:
             return
         asked = self._asked.pop(key, None)
         step = self.state.steps.get(step_of(event))
+        check = step is not None and asked is not None and asked.input == {"command": step.verify}
         itself = step is not None and step.run is not None and self._level != "verbose"
-        if self._level == "quiet" or self._brief or itself:
+        if self._level == "quiet" or self._brief or (itself and not check):
             return
         words = gist(event.name, asked.input if asked else {}, max(self._width() * 3 // 5, 20))
+        if check:
+            words = f"check {words.removeprefix(event.name).strip()}"
         came = hint(event, 120)
         yield (
             "dim" if event.ok else "red",

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
 from agent.event import Event, RunFinished, RunStarted
+from agent.message import Usage
+from agent.standing import Brief, workspaces
 from agent.state import State
 from agent.views import figures
 from agent.views.lines import SIGNS, WORDS, Level, Story, between
@@ -73,6 +75,9 @@ def summary(events: Iterable[Event]) -> dict[str, Any]:
                 "outputs": list(state.outputs.get(step.id, ())),
                 "attempts": state.tries.get(step.id, 0),
                 "seconds": state.seconds.get(step.id, 0.0),
+                "reused": step.id in state.reused,
+                "usage": to_builtins(state.spent.get(step.id, Usage())),
+                "cost_usd": state.costs.get(step.id, 0.0),
                 "needs": list(step.after),
             }
             for step in state.listed
@@ -80,16 +85,41 @@ def summary(events: Iterable[Event]) -> dict[str, Any]:
     }
 
 
-class Listed(Struct, frozen=True, kw_only=True):
-    """A run in the table of runs."""
+def steps(state: State, width: int, *, styled: Style = unstyled) -> Iterator[str]:
+    """A table of the steps that were begun: how each ended, attempts, time, tokens, cost, files."""
+    listed = [step.id for step in state.listed if not step.group and state.tries.get(step.id)]
+    rows = [_step_row(state, id) for id in listed]
+    if not rows:
+        return
+    heads = ("STEP", "STATE", "TRIES", "TIME", "TOKENS", "COST")
+    wide = [max(map(cells, column)) for column in zip(heads, *rows, strict=True)]
+    yield ""
+    yield styled("bold", _line([*heads, "FILES"], wide, width))
+    for id, row in zip(listed, rows, strict=True):
+        style = SIGNS[state.status[id]][0] if state.status.get(id) in SIGNS else "cyan"
+        yield styled(style, _line([*row, one_line(_files(state, id), 400)], wide, width))
 
-    run: str
-    state: State
-    live: bool = False  # some process is carrying it on
+
+def _step_row(state: State, id: str) -> tuple[str, str, str, str, str, str]:
+    reused, cost = id in state.reused, state.costs.get(id, 0.0)
+    return (
+        one_line(id, 40),
+        "reused" if reused else state.standing(id),
+        str(state.tries[id]),
+        figures.took(state.seconds[id]) if id in state.seconds and not reused else "",
+        figures.tokens(state.spent[id].total).removesuffix(" tok") if id in state.spent else "",
+        "?" if cost is None else figures.money(cost) if cost else "",
+    )
+
+
+def _files(state: State, id: str) -> str:
+    """What a step has left, its outputs by their name in the workspace."""
+    home = f"{workspaces(state.cwd)}{state.run}/"
+    return " ".join(path.removeprefix(home) for path in state.outputs.get(id, ()))
 
 
 def runs(
-    listed: Sequence[Listed], now: datetime, width: int, *, styled: Style = unstyled
+    listed: Sequence[Brief], now: datetime, width: int, *, styled: Style = unstyled
 ) -> Iterator[str]:
     """A table: run, how it stands, age, steps, cost, goal. `now` knows its time zone."""
     if not listed:
@@ -100,24 +130,17 @@ def runs(
     wide = [max(map(cells, column)) for column in zip(heads, *rows, strict=True)]
     yield styled("bold", _line([*heads, "GOAL"], wide, width))
     for one, row in zip(listed, rows, strict=True):
-        end = one.state.finished
-        style = SIGNS[end.status][0] if end else "cyan" if one.live else "yellow"
-        yield styled(style, _line([*row, one_line(one.state.goal, 400)], wide, width))
+        style = {"running": "cyan", "unfinished": "yellow"}.get(one.status) or SIGNS[one.status][0]
+        yield styled(style, _line([*row, one_line(one.goal, 400)], wide, width))
 
 
-def _row(one: Listed, now: datetime) -> tuple[str, str, str, str, str]:
-    state = one.state
-    steps = [step for step in state.listed if not step.group]
-    fine = sum(state.fine(step.id) for step in steps)
-    end = state.finished
-    word = WORDS.get(end.status, end.status) if end else "running" if one.live else "unfinished"
-    passed = between(state.began, now.isoformat()) if state.began else 0
+def _row(one: Brief, now: datetime) -> tuple[str, str, str, str, str]:
     return (
         one_line(one.run, 40),
-        word,
-        figures.age(passed) if state.began else "?",
-        f"{fine}/{len(steps)}",
-        "?" if state.cost_usd is None else figures.money(state.cost_usd),
+        WORDS.get(one.status, one.status),
+        figures.age(between(one.began, now.isoformat())) if one.began else "?",
+        f"{one.done}/{one.steps}",
+        "?" if one.cost_usd is None else figures.money(one.cost_usd),
     )
 
 

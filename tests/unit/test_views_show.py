@@ -1,9 +1,13 @@
 import json
 from datetime import timedelta
 
+from msgspec import structs, to_builtins
+
+from agent.message import Usage
+from agent.standing import Brief
 from agent.state import State
 from agent.views.plain import cells
-from agent.views.show import Listed, runs, story, summary
+from agent.views.show import runs, steps, story, summary
 from tests.plans import plan
 from tests.scenes import BEGAN, RUN, diamond, played
 
@@ -51,26 +55,47 @@ def test_a_summary_is_one_json_object() -> None:
         "outputs": [],
         "attempts": 2,
         "seconds": 2.5,
+        "reused": False,
+        "usage": to_builtins(Usage(input_tokens=2000, output_tokens=20)),
+        "cost_usd": 0.02,
         "needs": ["look"],
     }
     assert summary(list(played(diamond()))[:8])["status"] == "unfinished"
 
 
 def test_a_table_of_runs_lists_how_each_stands() -> None:
-    whole, part = State.of(played(diamond())), State.of(list(played(diamond()))[:8])
+    began = BEGAN.isoformat()
+    part = Brief(
+        run="r2", status="running", began=began, done=1, steps=4, cost_usd=0.01, goal="Mend it"
+    )
     listed = [
-        Listed(run="r1", state=whole),
-        Listed(run="r2", state=part, live=True),
-        Listed(run="r3", state=part),
-        Listed(run="r4", state=State()),
+        Brief(run="r1", status="partial", began=began, done=4, steps=4, cost_usd=None, goal="Do"),
+        part,
+        structs.replace(part, run="r3", status="unfinished"),
+        Brief(run="r4"),
     ]
     table = list(runs(listed, BEGAN + timedelta(hours=3), 60))
     assert table == [
-        "RUN  STATE       AGE     STEPS  COST   GOAL",
-        "r1   done        3h ago  4/4    $0.04  Mend the parser",
-        "r2   running     3h ago  1/4    $0.01  Mend the parser",
-        "r3   unfinished  3h ago  1/4    $0.01  Mend the parser",
-        "r4   unfinished  ?       0/0    $0",
+        "RUN  STATE        AGE     STEPS  COST   GOAL",
+        "r1   partly done  3h ago  4/4    ?      Do",
+        "r2   running      3h ago  1/4    $0.01  Mend it",
+        "r3   unfinished   3h ago  1/4    $0.01  Mend it",
+        "r4   unfinished   ?       0/0    $0",
     ]
     assert max(map(cells, runs(listed, BEGAN, 30))) <= 30
     assert list(runs([], BEGAN, 80)) == ["no runs in this directory yet"]
+
+
+def test_a_table_of_steps_tells_what_each_took_and_left() -> None:
+    state = State.of(played(diamond(), {"fix": ["a", "b"]}))
+    state.outputs["docs"] = (f"{state.cwd}/.agent/workspace/{state.run}/docs/a.md", "/else/b.md")
+    state.reused.add("look")
+    assert list(steps(state, 90)) == [
+        "",
+        "STEP  STATE   TRIES  TIME  TOKENS  COST   FILES",
+        "look  reused  1            1.0k    $0.01",
+        "fix   failed  2      2.5s  2.0k    $0.02",
+        "docs  done    1      2.5s  1.0k    $0.01  docs/a.md /else/b.md",
+    ]
+    assert max(map(cells, steps(state, 30))) <= 30
+    assert list(steps(State(), 80)) == []
