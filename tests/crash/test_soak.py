@@ -93,7 +93,7 @@ def soak(ts: Ts, kind: type[Server], seed: int) -> tuple[list[int], Counter[str]
     model = Moody(random.Random(seed), limit)
     ts.write("plan.yaml", plan())
     (ts.cwd / "noted").unlink(missing_ok=True)
-    codes = list[int]()
+    codes, steps = list[int](), dict[str, str]()
     with kind(model) as server:
         ts.asks(server)
         words = ("run", "plan.yaml")
@@ -104,7 +104,7 @@ def soak(ts: Ts, kind: type[Server], seed: int) -> tuple[list[int], Counter[str]
             assert ran.code in KNOWN, (seed, ran)
             assert "Traceback" not in ran.err, (seed, ran)
             assert "a fault of ts" not in json.dumps(ran.json), (seed, ran)
-        steps = {id: step["status"] for id, step in ran.json["steps"].items()}
+            steps = {id: step["status"] for id, step in ran.json["steps"].items()}
     assert server.refused == [], seed
     noted = Counter((ts.cwd / "noted").read_text().split() if (ts.cwd / "noted").exists() else ())
     assert set(noted.values()) <= {1}, (seed, noted)
