@@ -7,7 +7,7 @@ call ends in time: with its deadline, or when the work is stopped.
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -85,6 +85,7 @@ class Calls(Struct, frozen=True, kw_only=True):
     lock: int  # held by what is called too, until it has ended
     deadline: Deadline
     stop: Stop | None = None  # ends calls early
+    settings: Mapping[str, str] = {}  # of git, besides those that are pinned
 
     def __call__(
         self, *words: str, data: bytes = b"", lent: bool = True, input: BinaryIO | None = None
@@ -155,8 +156,9 @@ class Calls(Struct, frozen=True, kw_only=True):
             timer.cancel()
 
     def _environment(self, lent: bool) -> dict[str, str]:
-        settings = {"GIT_CONFIG_COUNT": str(len(PINNED))}
-        for number, (key, value) in enumerate(PINNED.items()):
+        all = {**PINNED, **self.settings}
+        settings = {"GIT_CONFIG_COUNT": str(len(all))}
+        for number, (key, value) in enumerate(all.items()):
             settings |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
         if lent and self.lent and not {":", '"', "\\", "\n"} & set(os.fspath(self.lent)):
             settings["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.fspath(self.lent)
