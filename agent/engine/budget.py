@@ -38,6 +38,11 @@ def told_by_reply(request: Request, reply: Reply | None = None) -> tuple[int, fl
     return (reply.usage.total, reply.cost_usd or 0.0) if reply else (0, 0.0)
 
 
+def uncounted(request: Request, reply: Reply | None = None) -> tuple[int, float]:
+    """Of a budget that somebody else adds to."""
+    return 0, 0.0
+
+
 class Held(Struct, frozen=True, eq=False):
     """What a call under way may use at most."""
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from agent.engine import prompt
-from agent.engine.budget import Budget, Notes, StepBudget, hurried, within
+from agent.engine.budget import Budget, Notes, StepBudget, hurried, uncounted, within
 from agent.engine.chat import SHOWN, converse
 from agent.engine.guard import Gate, all_guarded, cut
 from agent.engine.reuse import Made, Reuse
@@ -259,8 +259,16 @@ class Worker(Struct, frozen=True, kw_only=True):
         turns = step.max_turns or self.max_turns
         notes, own = Notes(turns), StepBudget(step.max_tokens, step.max_cost_usd)
 
+        def spent(event: Event) -> None:
+            """Count each call that was paid for, those for one reply and for others as well."""
+            if isinstance(event, ModelCalled) and (
+                warning := own.add(event.usage.total, event.cost_usd)
+            ):
+                notes.add(warning)
+            emit(event)
+
         def models(name: str, stop: Stop, emit: Emit) -> Provider:
-            return within(self.models(name, stop, emit), own, notes.add)
+            return within(self.models(name, stop, spent), own, guess=uncounted)
 
         tools = all_guarded(self.tools, self.gate, emit, step)
         extra = (

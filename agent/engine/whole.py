@@ -23,7 +23,8 @@ SMALLER = 2  # how often a call is asked for in smaller pieces
 def whole(provider: Provider, *, tell: Callable[[str], None] = lambda text: None) -> Provider:
     """The same provider, whose replies are whole. Raises CutError where none came; see above.
 
-    `tell` is told what is asked for again. A reply in pieces has the usage of all of them.
+    `tell` is told what is asked for again. The usage is that of the last request: it tells how full
+    the context is.
     """
 
     def complete(request: Request, say: Say) -> Reply:
@@ -52,8 +53,7 @@ def whole(provider: Provider, *, tell: Callable[[str], None] = lambda text: None
                 text += reply.message.text
                 tell(f"{name}: the text reached the token limit; going on with it")
                 asked = continued(request, text)
-            piece = again(counted, asked, say, tell, 1)
-            reply = structs.replace(piece, usage=reply.usage + piece.usage)
+            reply = again(counted, asked, say, tell, 1)
         if what := lacking(reply):
             raise CutError(
                 f"{reply.model or 'model'}: {what}, {times} times",

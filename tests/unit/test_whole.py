@@ -65,7 +65,7 @@ def test_a_text_that_reaches_the_limit_again_is_continued_and_comes_as_one() -> 
     got = whole(model)(REQUEST, pieces.append)
     assert got.message == Message(role="assistant", text="One two, three, four.")
     assert (got.stop, got.full) == ("end", False)
-    assert got.usage == Usage(input_tokens=30, output_tokens=3), "of all that it is made of"
+    assert got.usage == Usage(input_tokens=10, output_tokens=1), "how full the context is"
     one, two, three, four = model.requests
     assert one == two == REQUEST
     assert [message.text for message in three.messages[:2]] == ["hi", "One two, thr"]
