@@ -22,11 +22,13 @@ from msgspec import Struct, structs
 from agent.engine import prompt
 from agent.engine.budget import Budget, within
 from agent.engine.chat import converse
+from agent.engine.fitting import Fit, Model, fitting
 from agent.engine.guard import Gate
 from agent.engine.speech import (
     Inquire,
     submit_plan,
 )
+from agent.engine.tokens import Gauge
 from agent.engine.whole import whole
 from agent.errors import AgentError, PlanError, ToolError, UsageError
 from agent.event import (
@@ -37,7 +39,7 @@ from agent.event import (
 )
 from agent.message import Message, Request, Usage, summed
 from agent.plan import Plan, Step, checked, expanded
-from agent.providers import prices, retry, services, watch
+from agent.providers import prices, retry, services, watch, window
 from agent.providers.estimate import Estimate
 from agent.seams import Ask, Choose, Emit, Provider, Sink
 from agent.settings import Given, Settings
@@ -127,6 +129,7 @@ class App:
         self._providers: dict[str, Provider] = {}
         self._pauses: dict[str, retry.Pause] = {}  # by service: all its callers wait together
         self._guesses: dict[str, Estimate] = {}  # by model: what a call may cost
+        self._gauges: dict[str, Gauge] = {}  # by model: how much it takes
         self._lock = Lock()
 
         self._kept = True  # whether the working tree can be kept
@@ -281,9 +284,53 @@ class App:
             case _:
                 return name
 
-    def models(self, name: str, stop: Stop, emit: Emit) -> Provider:
-        """The model of a name, patient, counted and told of."""
+    def models(self, name: str, stop: Stop, emit: Emit, fit: Fit | None = None) -> Provider:
+        """The model of a name, patient, counted and told of, for one conversation.
+
+        `fit` keeps that within what the model takes; without one what is dropped is kept nowhere.
+        """
         full = self.named(name)
+        return fitting(self._patient(full, stop, emit), fit or Fit(), self.model(full, stop, emit))
+
+    def model(self, name: str, stop: Stop, emit: Emit) -> Model:
+        """What is known of how much PROVIDER/NAME takes, and who helps to keep within it."""
+
+        def small() -> tuple[Provider, Gauge]:
+            other = self.named("small")
+            return self._patient(other, stop, emit), self._gauge(other)
+
+        def tell(text: str) -> None:
+            emit(Notice(text=text))
+
+        return Model(gauge=self._gauge(name), small=small, tell=tell)
+
+    def _gauge(self, name: str) -> Gauge:
+        settings = self.settings
+        own = settings.context.get(name) or settings.context.get(name.partition("/")[2])
+        local = name.partition("/")[0] in prices.FREE
+        known = own or (None if local else prices.context(name))
+        row = services.SERVICES.get(name.partition("/")[0])
+
+        def ask() -> int | None:
+            url = self.urls.get(row.name) if row else None
+            key = self.loaded.keys.get(row.key) if row and (url or row.url) else None
+            base = url.value if url else row.url if row else ""
+            return window.told(name, base, key.value if key else "")
+
+        with self._lock:
+            if name not in self._gauges:
+                self._gauges[name] = Gauge(
+                    name,
+                    known or window.usual(name),
+                    sure=bool(known) or row is None or not row.keyless,
+                    reply=services.most_output(
+                        name, settings.max_output_tokens, settings.thinking_tokens
+                    ),
+                    ask=ask,
+                )
+            return self._gauges[name]
+
+    def _patient(self, full: str, stop: Stop, emit: Emit) -> Provider:
         self._affordable(full)
         raw = self._provider(full)
         with self._lock:

@@ -8,11 +8,13 @@ from agent import runs
 from agent.app import App
 from agent.engine import prompt
 from agent.engine.chat import converse
+from agent.engine.compaction import Replaced
+from agent.engine.fitting import Fit
 from agent.engine.guard import all_guarded, preceded
 from agent.engine.partial import Partial
 from agent.engine.speech import ask_oracle, ask_user, run_skill, submit_plan
 from agent.errors import AgentError, ConsentError, ToolError, UsageError
-from agent.message import Image, Message, Request
+from agent.message import Filling, Image, Message, Request
 from agent.plan import Plan
 from agent.providers import watch
 from agent.rule import NOTES, WEB
@@ -20,6 +22,7 @@ from agent.runs import Ended
 from agent.seams import Question
 from agent.store import planfile, sessions
 from agent.store import skills as skillfiles
+from agent.store.bulk import Bulk
 from agent.store.tree import repaired
 from agent.tool import Outcome, Tool
 
@@ -33,6 +36,7 @@ class Chat:
         self.app, self.session = app, session
         self.messages: tuple[Message, ...] = session.messages if session else ()
         self._context = app.context()
+        self._fit = self._fitting()
         self._runs: list[Ended] = []  # what this turn has run
         self._said = ""  # the id of the message that was kept last
         self._turn = ""  # of the user's, that this turn answers
@@ -51,21 +55,15 @@ class Chat:
         self._runs.clear()
         emit = self.app.shown
         partial = Partial(emit, self._keep)
-        model = self.app.models("main", self.app.stop, partial.emit)
+        model = self.app.models("main", self.app.stop, partial.emit, self._fit)
         provider = partial.kept(watch.said(model, emit))
         self.messages = repaired(self.messages)  # the turn before may have been cut off
         self._keep(Message(role="user", text=text, images=images))  # once there is a model for it
         self._turn = self._said
         tools = self._tools()
-        request = Request(
-            system=self._system,
-            messages=self.messages,
-            tools=tuple(tool.spec for tool in tools.values()),
-            must="submit_plan" if self.app.settings.plan == "always" else "",
-        )
         try:
             talk = converse(
-                request,
+                self._request(tools),
                 provider,
                 tools,
                 structs.replace(self._context, stop=self.app.stop),
@@ -89,6 +87,60 @@ class Chat:
         warning = self.session.rewind(to)
         self.messages = self.session.messages
         return warning
+
+    def compact(self, keep: str = "") -> str:
+        """Send less of the conversation from now on, with a summary; what came of it, in a line.
+
+        `keep`: what the user wants to have kept. Raises AgentError.
+        """
+        app, told = self.app, list[str]()
+        model = app.model(app.main_model, app.stop, app.shown)
+        model = structs.replace(model, tell=told.append)
+        self.messages = repaired(self.messages)
+        self._fit.shorter(self._request(self._tools()), model, keep, fully=True)
+        return "\n".join(told) or "there is nothing to make shorter yet"
+
+    def filling(self) -> Filling:
+        """What fills the model's context. Raises AgentError where there is no model."""
+        app = self.app
+        model = app.model(app.main_model, app.stop, app.shown)
+        return self._fit.filling(self._request(self._tools()), model, app.known)
+
+    def _request(self, tools: dict[str, Tool]) -> Request:
+        return Request(
+            system=self._system,
+            messages=self.messages,
+            tools=tuple(tool.spec for tool in tools.values()),
+            must="submit_plan" if self.app.settings.plan == "always" else "",
+        )
+
+    def _fitting(self) -> Fit:
+        """What keeps the conversation within the model's context; a session keeps what it drops."""
+        session = self.session
+        if session is None:
+            return Fit()
+        held = None
+        if found := session.compacted:
+            before, record = found
+            held = Replaced(
+                before=before,
+                after=record.messages,
+                covered=record.covered,
+                summed=record.summed,
+                summary=record.summary,
+            )
+
+        def kept(made: Replaced) -> None:
+            session.compact(
+                made.before,
+                messages=made.after,
+                covered=made.covered,
+                summed=made.summed,
+                summary=made.summary,
+            )
+
+        bulk = Bulk(self.app.cwd, "sessions", f"{session.id}.kept")
+        return Fit(bulk, kept, held, "all of it stays in the session's file")
 
     def skill(self, skill: skillfiles.Skill, words: str, said: str) -> Ended:
         """Run a skill that the user has called; what came of it is part of the conversation."""

@@ -74,7 +74,20 @@ class CutError(ModelError):
 
 
 class TooLongError(ModelError):
+    """`most` and `size`: the tokens that the model takes, and those it was sent, where it says."""
+
     code = "too-long"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        most: int | None = None,
+        size: int | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.most, self.size = most, size
 
 
 class BudgetError(AgentError):

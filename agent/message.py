@@ -108,6 +108,24 @@ class Reply(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None  # None: the price is not known
 
 
+class Filling(Struct, frozen=True, kw_only=True):
+    """What fills a model's context: tokens, most of them estimated."""
+
+    model: str
+    window: int  # that it takes, in and out
+    reserved: int  # for the reply
+    exact: bool  # whether the sum goes by what the service has reported
+    parts: tuple[tuple[str, int], ...]  # name and tokens
+
+    @property
+    def used(self) -> int:
+        return sum(tokens for _, tokens in self.parts)
+
+    @property
+    def free(self) -> int:
+        return max(self.window - self.reserved - self.used, 0)
+
+
 Say: TypeAlias = Callable[[str], None]
 """Takes a piece of text as it arrives. An empty piece is a sign of life (thinking, a call's
 arguments): a service that gives none is held for dead after a while."""

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 from agent.app import App, fits
 from agent.engine import prompt
+from agent.engine.fitting import Fit
 from agent.engine.pool import ExecutorPool
 from agent.engine.reuse import Reuse, skill_of
 from agent.engine.run import drive
@@ -34,10 +35,12 @@ from agent.event import (
     TreeKept,
 )
 from agent.plan import Plan, Step
+from agent.seams import Emit, Provider
 from agent.state import State
 from agent.stop import Stop
 from agent.store import log, workspace
 from agent.store import skills as skillfiles
+from agent.store.bulk import Bulk
 from agent.store.earlier import Earlier
 from agent.version import __version__
 
@@ -185,8 +188,14 @@ def _worker(
 
     home = place.workspace.resolve()
     skills = app.skills  # read here: what there is to say of them is this thread's to tell
+    bulk = Bulk(app.cwd, "workspace", place.id, ".kept")
+
+    def models(name: str, stop: Stop, emit: Emit) -> Provider:
+        fit = Fit(bulk, where="the outputs that were dropped are in the run's workspace")
+        return app.models(name, stop, emit, fit)
+
     return Worker(
-        models=app.models,
+        models=models,
         tools=app.tools(),
         gate=app.gate,
         context=structs.replace(app.context(home), stop=stop),

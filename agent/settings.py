@@ -61,6 +61,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     add_dirs: tuple[str, ...] = ()
     base_urls: dict[str, str] = {}  # service → URL
     prices: dict[str, dict[str, float]] = {}  # model → USD per million tokens, by kind
+    context: dict[str, Annotated[int, Meta(ge=512)]] = {}  # model → tokens that it takes
 
 
 class Given(Struct, frozen=True, kw_only=True):

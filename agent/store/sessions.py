@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from msgspec import Struct
 
@@ -23,6 +23,7 @@ from agent.store.lines import Lines, encodable, lines, now
 from agent.store.tree import (
     FAULTS,
     Begun,
+    Compacted,
     Entry,
     Head,
     Kept,
@@ -117,6 +118,33 @@ class Session:
         self._begin()
         self._write(Begun(at=at, run=run, time=now()))
 
+    def compact(self, before: tuple[Message, ...], **made: Any) -> bool:
+        """Note that a model is sent something else instead of the first messages, `before`; `made`
+        are the fields of Compacted but for `upto` and `time`.
+
+        False where they are not those of this conversation: it is not noted then. Raises AgentError
+        as `add` does.
+        """
+        entries = self.entries
+        for count in range(len(entries), 0, -1):
+            if entries[count - 1].message not in before[-2:]:
+                continue  # or the last of `before` is a result that was added where one was missing
+            if repaired([entry.message for entry in entries[:count]]) == before:
+                self._begin()
+                self._write(Compacted(upto=entries[count - 1].id, time=now(), **made))
+                return True
+        return False
+
+    @property
+    def compacted(self) -> tuple[tuple[Message, ...], Compacted] | None:
+        """The messages instead of which a model is sent others, and those; None where there are
+        none on the way to where it stands."""
+        if not (found := self._tree.compaction()):
+            return None
+        entries = self.entries
+        count = next(at for at, entry in enumerate(entries, 1) if entry.id == found.upto)
+        return repaired([entry.message for entry in entries[:count]]), found
+
     def rewind(self, to: str) -> str:
         """Go on after the message `to` ("": from the start), and return a warning or "".
 
@@ -149,6 +177,8 @@ class Session:
         tree = Tree()
         for entry in self.entries:
             tree.take(entry)
+        if compacted := self._tree.compaction():
+            tree.take(compacted)
         forked = Session(self.cwd, new(self.cwd).id, tree, of=self.id)
         forked._begin()
         forked._catch_up()
@@ -171,10 +201,13 @@ class Session:
         if self._begun:
             return
         self._begun = True
-        start, title, self._tree = self.entries, self._tree.title, Tree()
+        start, title, compacted = self.entries, self._tree.title, self._tree.compaction()
+        self._tree = Tree()
         self._take(Head(id=self.id, cwd=str(self.cwd), time=now(), of=self._of))
         for entry in start:
             self._take(entry)
+        if compacted:
+            self._take(compacted)
         if title:
             self._take(Titled(title=title, time=now()))
 

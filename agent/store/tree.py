@@ -66,7 +66,19 @@ class Begun(Struct, frozen=True, kw_only=True, tag="begun"):
     time: str
 
 
-Record: TypeAlias = Head | Entry | Moved | Titled | Kept | Begun
+class Compacted(Struct, frozen=True, kw_only=True, tag="compacted", omit_defaults=True):
+    """From here on a model is sent `messages` instead of the conversation up to the message
+    `upto`, which stays as it is."""
+
+    upto: str
+    messages: tuple[Message, ...]
+    time: str
+    covered: int = 0  # how many messages, as a model is sent them, one note stands for
+    summed: int = 0  # how many of those are in the summary
+    summary: str = ""
+
+
+Record: TypeAlias = Head | Entry | Moved | Titled | Kept | Begun | Compacted
 
 KINDS = frozenset(str(kind.__struct_config__.tag) for kind in get_args(Record))
 FAULTS = (msgspec.DecodeError, ValueError, RecursionError)
@@ -89,6 +101,7 @@ class Tree:
         self.gaps: set[str] = set()  # messages whose parent is lost
         self.lost: dict[str, str] = {}  # those parents, and the message that stood before each
         self.last = 0  # the greatest id, which is a number
+        self.compacted: list[Compacted] = []
 
     @classmethod
     def of(cls, path: Path) -> Self:
@@ -116,6 +129,8 @@ class Tree:
                 self.title = title
             case Kept() | Begun():
                 pass
+            case Compacted():
+                self.compacted.append(record)
             case Moved(to=to):
                 to = self.lost.get(to, to)
                 self.at = to if not to or to in self.entries else self.at
@@ -128,6 +143,13 @@ class Tree:
                 self.entries[id] = record
                 self.at = id
                 self.last = max(self.last, int(id) if id.isdecimal() and len(id) < 10 else 0)
+
+    def compaction(self) -> Compacted | None:
+        """The newest one that holds for the messages that lead to where it stands."""
+        if not self.compacted:
+            return None
+        ids = {entry.id for entry in self.branch()}
+        return next((each for each in reversed(self.compacted) if each.upto in ids), None)
 
     def branch(self) -> tuple[Entry, ...]:
         """The messages that lead to where it stands, oldest first."""
