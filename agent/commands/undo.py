@@ -139,15 +139,20 @@ def told(typed: argparse.Namespace, preview: Preview, done: Done, *, asked: bool
     return int(bool(done.failed) or (bool(left) and not asked))
 
 
+def readable(path: str) -> str:
+    """A path as JSON can hold it."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def value(work: str, done: Done) -> dict[str, Any]:
     """The same for a script."""
     return {
         "type": "undo",
         "of": work,
         "undo": done.id or None,
-        "changed": [{"path": safe(each.path), "what": each.what} for each in done.changed],
+        "changed": [{"path": readable(each.path), "what": each.what} for each in done.changed],
         "kept": [
-            {"path": safe(each.path), "what": each.what, "why": each.why} for each in done.kept
+            {"path": readable(each.path), "what": each.what, "why": each.why} for each in done.kept
         ],
-        "failed": [{"path": safe(path), "why": why} for path, why in done.failed],
+        "failed": [{"path": readable(path), "why": why} for path, why in done.failed],
     }

@@ -4,10 +4,11 @@ Git is told where everything is, reads no settings of the user's or the reposito
 call ends in time: with its deadline, or when the work is stopped.
 """
 
+import hashlib
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -184,3 +185,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """End a call and all that it has started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def lacking(calls: Calls, ids: Iterable[str], *, lent: bool = True) -> set[str]:
+    """Those of some objects that are not there."""
+    wanted = "\n".join(ids).encode() + b"\n"
+    found = calls("cat-file", "--batch-check", data=wanted, lent=lent).decode().splitlines()
+    return {row.split()[0] for row in found if row.endswith(" missing")}
+
+
+def object_id(kind: str, data: bytes) -> str:
+    """The id that git gives what it keeps."""
+    head = f"{kind} {len(data)}\0".encode()
+    return hashlib.sha1(head + data, usedforsecurity=False).hexdigest()

@@ -5,7 +5,6 @@ What stands there is looked at right before it is replaced: somebody else's chan
 """
 
 import errno
-import hashlib
 import os
 import secrets
 import stat
@@ -13,7 +12,9 @@ from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from agent.store.snapshots import LARGE, LINK, MARK, PROGRAM, Entry
+from agent.store.census import FILE, LARGE, LINK, MARK, PROGRAM
+from agent.store.plumbing import object_id
+from agent.store.snapshots import Entry
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -89,7 +90,7 @@ def _standing(folder: int, name: str) -> Entry | None:
     except FileNotFoundError:
         return None
     if stat.S_ISLNK(status.st_mode):
-        return Entry(LINK, _id(os.fsencode(os.readlink(name, dir_fd=folder))))
+        return Entry(LINK, object_id("blob", os.fsencode(os.readlink(name, dir_fd=folder))))
     if not stat.S_ISREG(status.st_mode):
         raise ChangedError("no file stands there any more")
     if status.st_size > LARGE:
@@ -97,8 +98,8 @@ def _standing(folder: int, name: str) -> Entry | None:
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with os.fdopen(os.open(name, flags, dir_fd=folder), "rb") as file:
         data = file.read(LARGE + 1)
-    mode = PROGRAM if status.st_mode & stat.S_IXUSR else "100644"
-    return Entry(mode, _id(data))
+    mode = PROGRAM if status.st_mode & stat.S_IXUSR else FILE
+    return Entry(mode, object_id("blob", data))
 
 
 def _replace(folder: int, name: str, old: Entry, data: bytes) -> None:
@@ -136,8 +137,3 @@ def _settle(folder: int) -> None:
     """Have the folder's names on the disk, where a file system does that for a folder."""
     with suppress(OSError):
         os.fsync(folder)
-
-
-def _id(data: bytes) -> str:
-    """The id that git gives a file's content."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()

@@ -11,16 +11,13 @@ everything is, reads no settings but ours, and attributes that would change byte
 `info/attributes` of the store. What stands in the store's place before us is checked for links
 and written anew: it may have come with the folder.
 
-Left alone: ignored files, nested repositories, our own state. A file that is too large or can't
-be read is kept as a mark of its size and times, in the form of a link to a commit (which
-nothing else in our trees is): that it has changed is known, and what it held is not.
+Left alone: ignored files, nested repositories, our own state. Of a file that is too large or can't
+be read it is known whether it has changed, and what it held is not.
 """
 
 import fcntl
-import hashlib
 import os
 import re
-import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -31,27 +28,19 @@ from msgspec import Struct, structs
 
 from agent.errors import AgentError
 from agent.stop import Stop
-from agent.store import git, prune, workspace
+from agent.store import census, git, prune, workspace
+from agent.store.census import MOST_NEW
 from agent.store.disk import failed, opened, private
-from agent.store.plumbing import Calls, Deadline, GitError
+from agent.store.plumbing import Calls, Deadline, GitError, lacking, object_id
 from agent.store.repository import Repository
 
 SECONDS = 20.0  # that a snapshot may take
 HASTE = 0.7  # seconds, once the work is to stop
 LONG = 3600.0  # seconds that files may take to be put back
 POLL = 0.005  # seconds between two looks at the lock
-LARGE = 50 * 2**20  # bytes; a larger file is not kept
-MOST_NEW = 2 * 2**30  # bytes of files that one snapshot may add
-MOST_FILES = 200_000  # that one snapshot may add
-BULK = 200  # files of one snapshot from which on they are written as one
-MOST_INDEX = 256 * 2**20  # bytes of an index that is taken over
-EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # the tree without files; git knows it
-NONE = "0" * len(EMPTY)
+NONE = "0" * 40  # the id of nothing
 
-FILE, PROGRAM, LINK = "100644", "100755", "120000"
-MARK = "160000"  # the mode of a mark
-OURS = (b"undo/", b"runs/", b"sessions/", b"workspace/", b"settings.local.yaml")  # in .agent/
-
+_ID = re.compile(r"[0-9a-f]{40}")
 CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 ATTRIBUTES = b"* -text !eol !crlf -ident !filter !working-tree-encoding !diff !merge\n"
 
@@ -59,7 +48,7 @@ ATTRIBUTES = b"* -text !eol !crlf -ident !filter !working-tree-encoding !diff !m
 class Entry(Struct, frozen=True):
     """What a tree has at a path."""
 
-    mode: str  # FILE, PROGRAM, LINK or MARK
+    mode: str  # as in agent.store.census
     id: str  # of the blob
 
 
@@ -86,6 +75,7 @@ class Snapshots:
         self.cwd, self.folder = cwd, cwd / ".agent" / "undo"
         self._env, self._seconds, self._most = env, seconds, most
         self._top: Path | None = None
+        self._late: tuple[Stop | None, Deadline] = (None, Deadline(0))
         self._last = ((0, 0, 0), "")  # how the index stood after a snapshot, and the tree
 
     # -- what it does ---------------------------------------------------------------------------
@@ -99,11 +89,14 @@ class Snapshots:
         """
         with self._locked(stop) as calls:
             try:
-                tree = self._kept(calls)
-            except GitError:
-                calls.index.unlink(missing_ok=True)  # it may be of no use to this git
-                tree = self._kept(calls, seeded=False)
-            self._last = (_stamp(calls.index), tree)
+                tree = self._tree(calls)
+            except GitError:  # a file may have gone meanwhile …
+                try:
+                    tree = self._tree(calls)
+                except GitError:  # … or the index be of no use to this git
+                    calls.index.unlink(missing_ok=True)
+                    tree = self._tree(calls)
+            self._last = (census.stamp_of(calls.index), tree)
             return tree
 
     def changed(self, old: str, new: str) -> dict[str, Pair]:
@@ -111,12 +104,12 @@ class Snapshots:
         if old == new:
             return {}
         with self._locked() as calls:
-            return _changed(calls, old, new)
+            return _changed(calls, *_sound(old, new))
 
     def entries(self, tree: str, paths: Collection[str] | None = None) -> dict[str, Entry]:
         """What a tree has at these paths, or at all. Raises AgentError."""
         with self._locked() as calls:
-            rows = calls("ls-tree", "-r", "-z", tree).split(b"\0")
+            rows = calls("ls-tree", "-r", "-z", *_sound(tree)).split(b"\0")
         found: dict[str, Entry] = {}
         for row in filter(None, rows):
             about, _, name = row.partition(b"\t")
@@ -128,14 +121,14 @@ class Snapshots:
 
     def lacking(self, ids: Collection[str]) -> set[str]:
         """Those that neither the store nor the user's repository has. Raises AgentError."""
-        if not ids:
+        if not _sound(*ids):
             return set()
         with self._locked() as calls:
-            return _lacking(calls, ids)
+            return lacking(calls, ids)
 
     def counts(self, old: str, new: str) -> dict[str, tuple[int, int] | None]:
         """Lines added and removed, by path; None where it is no text. Raises AgentError."""
-        words = ("diff-tree", "-r", "-z", "--numstat", "--no-renames", old, new)
+        words = ("diff-tree", "-r", "-z", "--numstat", "--no-renames", *_sound(old, new))
         found: dict[str, tuple[int, int] | None] = {}
         with self._locked() as calls:
             for row in filter(None, calls(*words).split(b"\0")):
@@ -148,7 +141,7 @@ class Snapshots:
         """The difference as `git diff` tells it. Raises AgentError."""
         words = ("-r", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
         with self._locked() as calls:
-            return calls("diff-tree", *words, old, new).decode("utf-8", "surrogateescape")
+            return calls("diff-tree", *words, *_sound(old, new)).decode("utf-8", "surrogateescape")
 
     def edited(self, tree: str, entries: Mapping[str, Entry | None]) -> str:
         """The tree with these entries instead; None takes one away. Raises AgentError."""
@@ -160,7 +153,7 @@ class Snapshots:
         with self._locked() as calls:
             own = structs.replace(calls, index=self.folder / "index.edited")
             try:
-                own("read-tree", tree)
+                own("read-tree", *_sound(tree))
                 own("update-index", "-z", "--index-info", data=b"\0".join(rows) + b"\0")
                 return own("write-tree", "--missing-ok").decode().strip()
             finally:
@@ -182,7 +175,7 @@ class Snapshots:
             for id in wanted:
                 head = out.readline().split()
                 body = out.read(int(head[2]) + 1)[:-1] if len(head) == 3 else b""
-                yield id, body if _id("blob", body) == id else None
+                yield id, body if object_id("blob", body) == id else None
 
     def tidy(self, *, always: bool = False) -> bool:
         """Drop what no log of the directory names any more, once there is much; whether it did.
@@ -212,9 +205,11 @@ class Snapshots:
     @contextmanager
     def _locked(self, stop: Stop | None = None, *, seconds: float | None = None) -> Iterator[Calls]:
         """Git in the store, which is ours alone meanwhile. Raises AgentError."""
-        late = stop is not None and stop.is_set  # what is left to do is quick or not done
-        stop = None if late else stop
-        deadline = Deadline(HASTE if late else seconds or self._seconds)
+        deadline = Deadline(seconds or self._seconds)
+        if stop is not None and stop.is_set:  # what is left to do is quick, all of it, or not done
+            if self._late[0] is not stop:
+                self._late = stop, Deadline(HASTE)
+            stop, deadline = None, self._late[1]
         program, repository = self._git, self._repository
         workspace.prepared(self.cwd, "undo")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -236,12 +231,16 @@ class Snapshots:
                 stop=stop,
             )
             top = self._top = self._top or self._root(calls)
-            index = self.folder / f"index.{_id('top', os.fsencode(top))[:12]}"
+            index = self.folder / f"index.{object_id('top', os.fsencode(top))[:12]}"
             yield structs.replace(calls, top=top, index=index)
         except OSError as error:
             raise failed(self.folder, error) from error
         finally:
             os.close(lock)
+
+    def _tree(self, calls: Calls) -> str:
+        lender = self._repository if calls.lent else None
+        return census.tree(calls, self.cwd, lender, self._last, self._most)
 
     def _root(self, calls: Calls) -> Path:
         """The root of what git is shown: of the user's repository, for its .gitignore files,
@@ -280,171 +279,13 @@ class Snapshots:
         except OSError as error:
             raise failed(self.folder, error) from error
 
-    # -- a snapshot -----------------------------------------------------------------------------
 
-    def _kept(self, calls: Calls, *, seeded: bool = True) -> str:
-        if seeded and calls.lent and not calls.index.exists():
-            self._seed(calls)
-        inner = self.cwd.relative_to(calls.top)
-        prefix = os.fsencode(inner) + b"/" if inner.parts else b""
-        within = ("--", f":(literal){os.fspath(inner)}") if prefix else ()
-        words = ("ls-files", "-z", "-t", "--modified", "--deleted", "--others")
-        todo = _Todo(calls.top, prefix + b".agent/", self._most)
-        for row in set(calls(*words, "--exclude-standard", *within).split(b"\0")):
-            todo.take(row[2:], known=row[:1] != b"?")
-        stamp, tree = self._last
-        if not (todo.gone or todo.marks or todo.files) and stamp == _stamp(calls.index):
-            return tree
-        if calls.lent and todo.known:
-            self._pin(calls, todo.known)
-        if todo.gone:
-            calls("update-index", "-z", "--force-remove", "--stdin", data=_rows(todo.gone))
-        if todo.marks:
-            calls(
-                "update-index", "-z", "--add", "--replace", "--index-info", data=_rows(todo.marks)
-            )
-        calls = structs.replace(calls, settings=_writing(calls, len(todo.files)))
-        if todo.files:
-            words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-            calls(*words, data=_rows(todo.files))
-        if prefix and not calls("ls-files", "-z", *within):
-            return EMPTY
-        # Without the lent objects, so that every directory's tree is written into our store.
-        where = (f"--prefix={os.fspath(inner)}/",) if prefix else ()
-        return calls("write-tree", "--missing-ok", *where, lent=False).decode().strip()
-
-    def _seed(self, calls: Calls) -> None:
-        """Begin with the index of the user's repository, which knows most files already."""
-        repository = self._repository
-        if repository is None or calls.top != repository.top:
-            return
-        try:
-            with opened(repository.index, follow=False) as source:
-                status = os.fstat(source.fileno())
-                if status.st_size > MOST_INDEX:
-                    return
-                calls.index.write_bytes(source.read())
-            # Git looks again at files that are as young as the index: it must not seem younger.
-            os.utime(calls.index, ns=(status.st_atime_ns, status.st_mtime_ns))
-        except OSError:
-            return  # there is none; then all files are read
-        try:
-            _clean(calls, self.cwd)
-            self._take_trees(calls)
-        except GitError:  # an index of a kind that stands not alone
-            calls.index.unlink(missing_ok=True)
-
-    def _take_trees(self, calls: Calls) -> None:
-        """Have the directories that the index knows as unchanged in our own store."""
-        tree = calls("write-tree", "--missing-ok").decode().strip()
-        rows = calls("ls-tree", "-r", "-d", "-z", tree).split(b"\0")
-        ids = [row.split(b"\t")[0].split()[2] for row in rows if row]
-        pack = os.fspath(self.folder / "objects/pack/pack")
-        calls("pack-objects", "-q", pack, data=b"\n".join([tree.encode(), *ids]) + b"\n")
-
-    def _pin(self, calls: Calls, names: Collection[bytes]) -> None:
-        """Copy what the index has of these files, and is about to lose, where it is only lent."""
-        rows = (row.partition(b"\t") for row in calls("ls-files", "-z", "--stage").split(b"\0"))
-        ids = {
-            about.split(b" ")[1].decode()
-            for about, _, name in rows
-            if name in names and not about.startswith(MARK.encode())
-        }
-        objects = self.folder / "objects"
-        ids = {id for id in ids if not (objects / id[:2] / id[2:]).exists()}
-        lacking = _lacking(calls, ids, lent=False) if ids else ids
-        if not lacking:
-            return
-        wanted = "\n".join(lacking).encode() + b"\n"
-        with calls.piped("pack-objects", "-q", "--stdout", data=wanted) as pack:
-            calls("unpack-objects", "-q", lent=False, input=pack)
-
-
-class _Todo:
-    """What the index has to be told of the files that have changed."""
-
-    def __init__(self, top: Path, own: bytes, most: int) -> None:
-        self.gone: list[bytes] = []
-        self.marks: list[bytes] = []
-        self.files: list[bytes] = []
-        self.known = set[bytes]()  # those that the index has otherwise
-        self._top = os.fsencode(top)
-        self._own = tuple(own + name for name in OURS)
-        self._folders: dict[bytes, bool] = {b"": True}
-        self._new, self._most = 0, most  # bytes
-
-    def take(self, name: bytes, *, known: bool) -> None:
-        """Raises AgentError for more than may be kept at once."""
-        nested = name.endswith(b"/")  # a repository inside
-        if not name or nested or name.startswith(self._own) or _temporary(name):
-            return
-        if known:
-            self.known.add(name)
-        path = self._top + b"/" + name
-        try:
-            status = os.lstat(path) if self._real(name.rpartition(b"/")[0]) else None
-        except (FileNotFoundError, NotADirectoryError):
-            status = None
-        if status is None or not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
-            self.gone.append(name)
-        elif stat.S_ISREG(status.st_mode) and (
-            status.st_size > LARGE or not os.access(path, os.R_OK)
-        ):
-            signs = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_mode)
-            self.marks.append(f"{MARK} {_id('mark', repr(signs).encode())} 0\t".encode() + name)
-        else:
-            self.files.append(name)
-            self._new += status.st_size
-        if self._new > self._most or len(self.files) > MOST_FILES:
-            raise AgentError(
-                f"there is more here than is kept of a working tree: {MOST_FILES:,} new files, or "
-                f"{self._most / 2**30:g} GB of them",
-                hint="a .gitignore file can name what need not be kept",
-            )
-
-    def _real(self, folder: bytes) -> bool:
-        """Whether a directory is one, and none of those above it a link."""
-        if folder not in self._folders:
-            above = self._real(folder.rpartition(b"/")[0])
-            mode = os.lstat(self._top + b"/" + folder).st_mode if above else 0
-            self._folders[folder] = stat.S_ISDIR(mode)
-        return self._folders[folder]
-
-
-def _writing(calls: Calls, files: int) -> Mapping[str, str]:
-    """How git best writes so many files: each by itself, on the disk when it has ended; or, in a
-    fraction of the time, all into one pack."""
-    if files < BULK:
-        return {"core.fsync": "loose-object,pack,pack-metadata"}
-    version = re.search(rb"(\d+)\.(\d+)", calls("version"))
-    if version and (int(version[1]), int(version[2])) >= (2, 37):  # earlier: a pack for each
-        return {"core.bigFileThreshold": "1", "core.compression": "1"}
-    return {}
-
-
-def _clean(calls: Calls, cwd: Path) -> None:
-    """Take from an index what is not about files in `cwd`, and flags that hide changes."""
-    inner = cwd.relative_to(calls.top)
-    prefix = os.fsencode(inner) + b"/" if inner.parts else b""
-    gone, sure, skipped = [], [], []
-    for row in calls("ls-files", "-z", "-v", "--stage").split(b"\0"):
-        if not row:
-            continue
-        about, _, name = row.partition(b"\t")
-        flag, mode, *_ = about.split(b" ")
-        if mode == MARK.encode() or not name.startswith(prefix):
-            gone.append(name)
-        elif flag.upper() == b"S":
-            skipped.append(name)
-        elif flag.islower():
-            sure.append(name)
-    for option, names in (
-        ("--force-remove", gone),
-        ("--no-skip-worktree", skipped),
-        ("--no-assume-unchanged", [*sure, *skipped]),
-    ):
-        if names:
-            calls("update-index", "-z", option, "--stdin", data=_rows(names))
+def _sound(*trees: str) -> tuple[str, ...]:
+    """The same; raises AgentError for what is no id: a log may say anything."""
+    for tree in trees:
+        if not _ID.fullmatch(tree):
+            raise AgentError(f"{git.shown(tree[:100])!r} is no tree")
+    return trees
 
 
 def _changed(calls: Calls, old: str, new: str) -> dict[str, Pair]:
@@ -455,12 +296,6 @@ def _changed(calls: Calls, old: str, new: str) -> dict[str, Pair]:
         pair = (_entry(old_mode, old_id), _entry(new_mode, new_id))
         found[os.fsdecode(path)] = pair
     return found
-
-
-def _lacking(calls: Calls, ids: Iterable[str], *, lent: bool = True) -> set[str]:
-    wanted = "\n".join(ids).encode() + b"\n"
-    found = calls("cat-file", "--batch-check", data=wanted, lent=lent).decode().splitlines()
-    return {row.split()[0] for row in found if row.endswith(" missing")}
 
 
 def _entry(mode: str, id: str) -> Entry | None:
@@ -478,15 +313,6 @@ def _lock(file: int, deadline: Deadline, stop: Stop | None) -> None:
         wait.wait(POLL)
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
-    """What tells a file from what it was, as long as it is only ever exchanged."""
-    try:
-        status = path.stat()
-    except OSError:
-        return (0, 0, 0)
-    return (status.st_ino, status.st_mtime_ns, status.st_size)
-
-
 def _write(path: Path, data: bytes) -> None:
     """Have a file hold this, and be one."""
     with suppress(OSError), opened(path, follow=False) as file:
@@ -496,19 +322,3 @@ def _write(path: Path, data: bytes) -> None:
     fresh.unlink(missing_ok=True)
     fresh.write_bytes(data)
     fresh.replace(path)
-
-
-def _id(kind: str, data: bytes) -> str:
-    """The id that git gives what it keeps."""
-    head = f"{kind} {len(data)}\0".encode()
-    return hashlib.sha1(head + data, usedforsecurity=False).hexdigest()
-
-
-def _rows(names: Iterable[bytes]) -> bytes:
-    return b"\0".join(names) + b"\0"
-
-
-def _temporary(name: bytes) -> bool:
-    """Whether it is a file of ours that is about to take the place of another."""
-    last = name.rpartition(b"/")[2]
-    return last.startswith(b".ts-") and last.endswith(b".tmp")

@@ -11,11 +11,13 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
+from agent.errors import AgentError
 from agent.order import overlap
 from agent.store import workspace
+from agent.store.census import MARK
 from agent.store.lines import Lines
 from agent.store.putback import ChangedError, clear, put_back
-from agent.store.snapshots import MARK, Entry, Snapshots
+from agent.store.snapshots import Entry, Snapshots
 from agent.store.tree import FAULTS
 from agent.store.worked import Began, Ended, Part, Work, decode, encode
 
@@ -86,6 +88,7 @@ class Done(Struct, frozen=True, kw_only=True):
 def preview(store: Snapshots, works: Sequence[Work]) -> Preview:
     """What taking back all of `works` would change. Raises AgentError."""
     ordered = tuple(sorted(works, key=lambda work: work.time))
+    _check(store, ordered)
     now = store.keep()
     sure: dict[str, _Chain] = {}
     loose: dict[str, _Chain] = {}  # what differs, but need not be of their making
@@ -106,6 +109,17 @@ def preview(store: Snapshots, works: Sequence[Work]) -> Preview:
     ]
     changes.sort(key=lambda change: change.path)
     return Preview(works=ordered, now=now, changes=_counted(store, now, changes))
+
+
+def _check(store: Snapshots, works: Iterable[Work]) -> None:
+    """Raise AgentError where a tree of theirs is lost."""
+    for work in works:
+        trees = {id for part in work.parts for id in (part.before, part.after) if id}
+        if store.lacking(trees):
+            raise AgentError(
+                f"what the files were before {work.id} is not kept any more",
+                hint="it was in .agent/undo",
+            )
 
 
 def patch(store: Snapshots, preview: Preview, also: Collection[str] = ()) -> str:

@@ -14,7 +14,8 @@ import pytest
 from agent.errors import AgentError, StoppedError
 from agent.stop import Stop
 from agent.store import prune
-from agent.store.snapshots import EMPTY, LARGE, MARK, Entry, Snapshots
+from agent.store.census import EMPTY, LARGE, MARK
+from agent.store.snapshots import Entry, Snapshots
 
 ENV = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}  # noqa: TID251 - where git is
 
@@ -456,6 +457,11 @@ def test_an_empty_directory_has_the_empty_tree(cwd: Path) -> None:
     (folder / ".agent").mkdir()
     (folder / ".agent/.gitignore").write_text("*\n", encoding="utf-8")
     assert Snapshots(folder, ENV).keep() == EMPTY
+    bare = cwd.parent / "bare"
+    (bare / ".agent").mkdir(parents=True)
+    (bare / ".gitignore").write_text("*\n", encoding="utf-8")
+    store = Snapshots(bare, ENV)
+    assert [store.keep(), store.keep()] == [EMPTY, EMPTY]
 
 
 def test_the_store_keeps_what_a_log_names_and_drops_the_rest(cwd: Path) -> None:

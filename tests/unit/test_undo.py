@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import UsageError
+from agent.errors import AgentError, UsageError
 from agent.event import Event, PlanCreated, RunStarted, TreeKept
 from agent.message import Message
 from agent.plan import Plan, Step
 from agent.store import log, sessions, undo, worked, workspace
-from agent.store.snapshots import LARGE, Snapshots
+from agent.store.census import LARGE
+from agent.store.snapshots import Snapshots
 from agent.store.worked import Part, Work
 
 ENV = {"PATH": os.environ["PATH"]}  # noqa: TID251 - where git is
@@ -285,6 +286,17 @@ def test_the_newest_that_stands_is_meant_and_an_undo_can_be_undone(cwd: Path) ->
     assert not (cwd / "f").exists()
     with pytest.raises(UsageError, match="left to take back"):
         worked.work(cwd)
+
+
+def test_a_log_that_names_no_tree_of_ours_changes_nothing(cwd: Path) -> None:
+    store = Snapshots(cwd, ENV)
+    tree = store.keep()
+    for before in ("--output=evil", "HEAD", "1" * 40, tree[:10]):
+        with pytest.raises(AgentError):
+            undo.preview(store, [of(Part(before=before, after=tree))])
+        with pytest.raises(AgentError):
+            store.changed(before, tree)
+    assert not (cwd / "evil").exists()
 
 
 def test_the_turns_of_a_conversation_are_found_from_a_message_on(cwd: Path) -> None:
