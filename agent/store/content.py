@@ -10,14 +10,13 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 from time import monotonic, time_ns
 from typing import TypeAlias
-
-from msgspec import Struct
 
 from agent.plan import Step
 from agent.stop import Stop
@@ -25,7 +24,7 @@ from agent.store.disk import opened
 
 MOST_READ = 20_000  # files of one step's reads
 MOST_WRITTEN = 1_000  # likewise of its writes; each is named in its event
-MOST_BYTES = 512 * 1024 * 1024  # of them together
+MOST_BYTES = 256 * 1024 * 1024  # of them together
 MOST_SEEN = 200_000  # names that are looked at for one step
 SECONDS = 20.0  # that may be looked for
 PIECE = 1024 * 1024  # bytes that are read at once
@@ -47,20 +46,6 @@ class UnknownError(Exception):
     """What files hold can't be told."""
 
 
-class _Mark(Struct, frozen=True):
-    """By what a file is taken for unchanged."""
-
-    device: int
-    node: int
-    size: int
-    changed: int
-    modified: int
-
-    @classmethod
-    def of(cls, found: os.stat_result) -> "_Mark":
-        return cls(found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns, found.st_mtime_ns)
-
-
 class Content:
     """The files of a working directory. Threads may share it.
 
@@ -71,7 +56,7 @@ class Content:
         self, cwd: Path, visible: Callable[[], Sequence[str] | None], *, stop: Stop | None = None
     ) -> None:
         self._cwd, self._visible, self._stop = cwd, visible, stop or Stop()
-        self._known: dict[str, tuple[_Mark, str]] = {}
+        self._known: dict[str, tuple[tuple[int, ...], str]] = {}  # by what they are taken for
 
     def read(self, step: Step) -> str | None:
         """SHA-256 of all that a step reads, those files left out that it writes itself: they are
@@ -86,9 +71,9 @@ class Content:
                 found = self._matching(step.reads, fold=True)
             written = patterns(step.writes or ())
             paths = (path for path in found if not any(fits(path, each) for each in written))
-            whole = hashlib.sha256()
+            whole, root = hashlib.sha256(), str(self._cwd)
             for path, digest in sorted(self._hashed(paths, MOST_READ).items()):
-                runs = "x" if os.access(self._cwd / path, os.X_OK) else ""
+                runs = "x" if os.access(f"{root}/{path}", os.X_OK) else ""
                 whole.update(f"{path}\0{digest}{runs}\n".encode())
             return whole.hexdigest()
         except (UnknownError, OSError):
@@ -127,24 +112,24 @@ class Content:
         except (OSError, UnicodeEncodeError) as error:
             raise UnknownError(str(error)) from error
 
-    def _hashed(self, paths: Iterator[str], most: int) -> Hashes:
-        found, left = dict[str, str](), MOST_BYTES
-        for path in paths:
-            full = f"{self._cwd}/{path}"
-            try:
+    def _hashed(self, paths: Iterable[str], most: int) -> Hashes:
+        """Raises UnknownError before anything is read where there is too much of it."""
+        there, left, root = dict[str, os.stat_result](), MOST_BYTES, str(self._cwd)
+        try:
+            for path in paths:
                 path.encode()
-                left -= os.lstat(full).st_size
-                if path not in found and (len(found) == most or left < 0):
+                with suppress(FileNotFoundError):  # it has gone since it was listed
+                    there[path] = found = os.lstat(f"{root}/{path}")
+                    left -= found.st_size
+                if len(there) > most or left < 0:
                     raise UnknownError("too many files, or too large ones")
-                found[path] = self._digest(full)
-            except FileNotFoundError:
-                continue  # it has gone since it was listed
-            except (OSError, UnicodeEncodeError) as error:
-                raise UnknownError(str(error)) from error
-        return found
+            return {path: self._digest(f"{root}/{path}", found) for path, found in there.items()}
+        except (OSError, UnicodeEncodeError) as error:
+            raise UnknownError(str(error)) from error
 
-    def _digest(self, path: str) -> str:
-        found = os.lstat(path)
+    def _digest(self, path: str, found: os.stat_result | None = None) -> str:
+        """SHA-256 of a file. Raises OSError, UnknownError."""
+        found = found or os.lstat(path)
         if stat.S_ISLNK(found.st_mode):
             text = os.fsencode(Path(path).readlink())
             whole = hashlib.sha256(b"link\0" + text + b"\0")
@@ -153,7 +138,9 @@ class Content:
             return whole.hexdigest()
         if not stat.S_ISREG(found.st_mode):
             raise UnknownError(f"{path} is no file")
-        mark = _Mark.of(found)
+        mark = (
+            found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns, found.st_mtime_ns,
+        )  # fmt: skip
         if (known := self._known.get(path)) and known[0] == mark:
             return known[1]
         now = time_ns()
@@ -163,7 +150,7 @@ class Content:
                 whole.update(piece)
                 self._stop.check()
         digest = whole.hexdigest()
-        if now - max(mark.changed, mark.modified) > SETTLED:
+        if now - max(found.st_ctime_ns, found.st_mtime_ns) > SETTLED:
             self._known[path] = mark, digest
         return digest
 
