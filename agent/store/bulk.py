@@ -23,6 +23,8 @@ class Bulk:
     kept: the disk refuses it, or it would be too much. Threads may share it.
     """
 
+    most = MOST
+
     def __init__(self, cwd: Path, *names: str) -> None:
         self._cwd, self._names = cwd, names
         self._directory: Path | None = None
@@ -42,7 +44,7 @@ class Bulk:
         directory = self._opened()
         path = directory / name
         if not (path.is_file() and path.stat().st_size == len(data)):
-            if len(data) > MOST_FILE or self._bytes + len(data) > MOST:
+            if len(data) > MOST_FILE or self._bytes + len(data) > self.most:
                 return ""
             self._write(path, data)
             self._bytes += len(data)

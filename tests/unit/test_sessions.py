@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import msgspec
 import pytest
@@ -433,3 +434,47 @@ def test_c059_every_call_has_a_result_after_an_interruption(tmp_path: Path) -> N
 def test_calls_and_results_are_paired(given: list[Message], wanted: list[Message]) -> None:
     assert list(repaired(given)) == wanted
     assert list(repaired(wanted)) == wanted
+
+
+def made(upto: int) -> dict[str, Any]:
+    return {"messages": (user(f"instead of {upto}"),), "covered": upto, "summed": 1, "summary": "S"}
+
+
+def test_what_a_model_is_sent_instead_is_read_back_and_the_whole_stays(tmp_path: Path) -> None:
+    with sessions.new(tmp_path) as session:
+        for number in range(4):
+            session.add(user(f"wish {number}"))
+            session.add(model(f"answer {number}"))
+        assert session.compacted is None
+        assert session.compact(session.messages[:4], **made(4))
+        assert not session.compact((user("another"),), **made(1)), "of another conversation"
+        id = session.id
+    for fork in (True, False):
+        with sessions.load(tmp_path, id, fork=fork) as again:
+            assert len(again.messages) == 8
+            assert again.compacted is not None
+            before, record = again.compacted
+            assert before == again.messages[:4]
+            assert (record.messages, record.covered) == ((user("instead of 4"),), 4)
+            forked = again.fork()
+            assert forked.compacted is not None
+            forked.close()
+            again.rewind(again.entries[1].id)
+            assert again.compacted is None, "it stood for messages that are no longer on the way"
+
+
+def test_it_is_read_back_where_a_call_was_cut_off(tmp_path: Path) -> None:
+    call = Call(id="c", name="bash", input={})
+    with sessions.new(tmp_path) as session:
+        session.add(user("go"))
+        session.add(Message(role="assistant", calls=(call,)))
+        session.add(user("and now"))
+        session.add(model("yes"))
+        before = session.messages[:4]
+        assert [bool(message.results) for message in before] == [False, False, True, False]
+        assert session.compact(before, **made(4))
+        assert session.compact(session.messages[:3], **made(3))
+        id = session.id
+    with sessions.load(tmp_path, id) as again:
+        assert again.compacted is not None
+        assert again.compacted[0] == again.messages[:3]
