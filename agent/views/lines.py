@@ -147,6 +147,10 @@ class Story:
             more = f": {counted(len(parts), *names)}"
         elif event.attempt > 1:
             more = f" again (attempt {event.attempt})"
+            if deeds := self.state.deeds.get(id):  # known of one that was cut off
+                last = [*deeds.values()][-1]
+                what = one_line(f"{last.name} {last.about}", 60)
+                more += f" after {counted(len(deeds), 'call')}, cut off, the last {what}"
         elif step and "item" in step.given:
             more = f": {one_line(step.given['item'], 200)}"
         yield "", f"▸ {one_line(id, 60)} started{more}"

@@ -15,6 +15,7 @@ from agent.event import (
     RunResumed,
     RunStarted,
     StepFinished,
+    StepStarted,
     ToolFinished,
     ToolStarted,
 )
@@ -170,6 +171,32 @@ plan: 2 steps
 ⊘ interrupted in 1.0s · 1 of 2 steps done · 0 tok · cost unknown · ts resume r7 goes on
 """
     )
+
+
+def test_what_is_done_again_and_what_was_cut_off_before_is_told() -> None:
+    cut = ToolStarted(step="b", id="1", name="bash", input={"command": "make test"})
+    check = ToolStarted(step="b", id="b.2", name="bash", input={"command": "make check"})
+    checked = ToolFinished(step="b", id="b.2", name="bash", ok=True, output="fine", seconds=1)
+    made = Plan(
+        goal="", steps=(Step(id="a", do="x"), Step(id="b", run="make", verify="make check"))
+    )
+    events: list[Event] = [
+        PlanCreated(plan=made, source="file"),
+        StepStarted(step="a", attempt=1),
+        StepFinished(step="a", status="done"),
+        StepStarted(step="b", attempt=1),
+        cut,
+        RunResumed(attempt=2, again=("a",), changed=("src/a.py",)),
+        StepStarted(step="b", attempt=2),
+        check,
+        checked,
+    ]
+    shown = told(events)
+    assert "↻ resumed (attempt 2): 0 of 2 steps done\n↻ a is done again\n" in shown
+    assert "▸ b started again (attempt 2) after 1 call, cut off, the last bash make test\n" in shown
+    assert "    b: check make check → fine\n" in shown
+    assert "src/a.py" not in shown
+    assert "    changed since: src/a.py\n" in told(events, "verbose")
 
 
 def test_c103_lines_for_a_pipe_hold_no_escape_byte_whatever_the_run_says() -> None:
