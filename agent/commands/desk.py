@@ -12,7 +12,7 @@ from agent.views.pick import Row
 from agent.views.plain import Output, cut, safe
 
 RECALLED = 6  # messages that are shown of a conversation that goes on
-LONG = 3000  # characters of one of them
+LONG = 2000  # characters of one of them
 
 
 class Desk:

@@ -5,7 +5,6 @@ both ways. A record of a kind that is not known here, from a later version, is p
 """
 
 from collections.abc import Sequence
-from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, get_args
 
@@ -198,8 +197,10 @@ def repaired(messages: Sequence[Message]) -> tuple[Message, ...]:
         found.append(message)
         if not message.calls:
             continue
-        behind = list(takewhile(lambda each: each.role == "user", islice(messages, at, None)))
-        at += len(behind)
+        behind = list[Message]()
+        while at < len(messages) and messages[at].role == "user":
+            behind.append(messages[at])
+            at += 1
         answer = behind.pop(0) if behind and behind[0].results else Message(role="user")
         given = {result.call: result for each in behind for result in each.results}
         given |= {result.call: result for result in answer.results}
@@ -215,5 +216,6 @@ def _cut(call: Call) -> Result:
 
 
 def _without_results(message: Message) -> list[Message]:
-    bare = structs.replace(message, results=())
-    return [bare] if bare.text or bare.images or not message.results else []
+    if not message.results:
+        return [message]
+    return [structs.replace(message, results=())] if message.text or message.images else []

@@ -1,13 +1,12 @@
 """Conversations from the chat: picked, forked, rewound, renamed, exported; and by `ts sessions`."""
 
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
+from agent.message import Call, Message
+from agent.store import sessions as sessions_of
 from tests.e2e.screen import CTRL_C, DOWN, ESC, chatting
 from tests.e2e.ts import Ts, call, calling
 from tests.servers import Answer, OpenAIServer
@@ -185,12 +184,53 @@ def test_the_chat_exports_shows_memory_and_edits_it(ts: Ts) -> None:
     assert (ts.home / ".config/tianshu/memory.md").exists()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
 def test_a_conversation_that_cannot_be_kept_is_told(ts: Ts) -> None:
-    (ts.cwd / ".agent").mkdir(mode=0o500)
+    ts.write(".agent", "a file where the directory should be")
     ran = ts.here("-p", "x", model=ts.script("y"))
-    assert ran.code == 1
-    assert "ts keeps its state in" in ran.err
+    assert (ran.code, ran.out) == (1, "")
+    assert ".agent" in ran.err
+
+
+def test_c059_a_call_that_ctrl_c_ended_has_its_result_in_the_same_chat(ts: Ts) -> None:
+    calls = (
+        ("t1", "bash", '{"command": "echo ok"}'),
+        ("t2", "bash", '{"command": "echo $$ > began; sleep 60"}'),
+    )
+    with OpenAIServer([Answer(calls=calls), Answer(text="gone on")]) as server:
+        ts.asks(server)
+        with chatting(ts, "-y", "go") as chat:
+            assert ts.there("began")
+            chat.types(CTRL_C)
+            chat.asked()
+            chat.says("and now", "gone on")
+            chat.says("/fork", "a fork")
+            chat.says("once more", "gone on")
+            assert chat.leaves() == 0
+        *_, first, second, now, _, _ = server.requests[-1].json["messages"]
+    assert [first["tool_call_id"], second["tool_call_id"]] == ["t1", "t2"]
+    assert "ok" in first["content"]
+    assert now == {"role": "user", "content": "and now"}
+
+
+def test_c061_a_conversation_whose_last_call_has_no_result_is_compacted_and_goes_on(
+    ts: Ts,
+) -> None:
+    with sessions_of.new(ts.cwd) as session:
+        for number in range(30):
+            session.add(Message(role="user", text=f"question {number} " + "x" * 4000))
+            session.add(Message(role="assistant", text=f"answer {number} " + "y" * 4000))
+        session.add(Message(role="user", text="the last one"))
+        session.add(Message(role="assistant", calls=(Call(id="A", name="bash"),)))
+    with OpenAIServer([Answer(text="Goal: ask. State: 30 answers.")]) as server:
+        ts.asks(server)
+        with chatting(ts, "-c") as chat:
+            chat.asked()
+            chat.says("/compact the numbers", "made shorter: ")
+            chat.says("go on", "Goal: ask.")
+            assert chat.leaves() == 0
+        *_, cut, last = server.requests[-1].json["messages"]
+    assert (cut["role"], last["content"]) == ("tool", "go on")
+    assert "State: 30 answers." in json.dumps(server.requests[-1].json["messages"])
 
 
 def test_kill_9_loses_at_most_the_text_that_was_streaming(ts: Ts) -> None:

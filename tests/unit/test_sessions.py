@@ -478,3 +478,14 @@ def test_it_is_read_back_where_a_call_was_cut_off(tmp_path: Path) -> None:
     with sessions.load(tmp_path, id) as again:
         assert again.compacted is not None
         assert again.compacted[0] == again.messages[:3]
+
+
+def test_a_long_conversation_is_repaired_in_time_that_grows_with_it() -> None:
+    def seconds(turns: int) -> float:
+        said = [user("a"), model("", "1"), results("1"), model("b")] * turns
+        began = perf_counter()
+        assert list(repaired(said)) == said
+        return perf_counter() - began
+
+    short = min(seconds(500) for _ in range(3))
+    assert min(seconds(5000) for _ in range(3)) < 40 * short, "ten times would be right"
