@@ -21,6 +21,7 @@ import rig
 COUNT = 5000
 LINE = "A line of a source file, as long as such lines are: number {}\n"
 AIMS = {1: 1.0, 4: 0.2}  # seconds of a warm snapshot, by size in counts
+LONG = 600.0  # seconds that a snapshot may take here
 MANY = 64  # files of a directory
 
 
@@ -38,10 +39,10 @@ def measured(report: rig.Report, home: Path, count: int, times: int) -> None:
     count, work = count * times, home / "work"
     fill(work, count)
     env = rig.environment(home)
-    plain = once(lambda: Snapshots(work, env).keep())
+    plain = once(lambda: Snapshots(work, env, seconds=LONG).keep())
     shutil.rmtree(work / ".agent")
     committed(work, env)
-    store = Snapshots(work, env)
+    store = Snapshots(work, env, seconds=LONG)
     first = once(store.keep)
     numbers = itertools.count()
 
@@ -96,7 +97,7 @@ def fill(work: Path, count: int) -> None:
     for number in range(count):
         path = work / f"{number // MANY}/{number}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = "".join(LINE.format(number + line) for line in range(20))
+        text = "".join(LINE.format(number + line) for line in range(10))
         path.write_text(text, encoding="utf-8")
         os.utime(path, (time.time() - 60,) * 2)  # git looks twice at what is as young as its index
 

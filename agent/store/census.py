@@ -23,6 +23,7 @@ LARGE = 50 * 2**20  # bytes; a larger file is not kept
 MOST_NEW = 2 * 2**30  # bytes of files that one snapshot may add
 MOST_FILES = 200_000  # that one snapshot may add
 BULK = 200  # files of one snapshot from which on they are written as one
+AT_ONCE = 5000  # of them
 MOST_INDEX = 256 * 2**20  # bytes of an index that is taken over
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # the tree without files; git knows it
 
@@ -61,9 +62,9 @@ def tree(calls: Calls, cwd: Path, repository: Repository | None, last: Seen, mos
     if todo.marks:
         calls("update-index", "-z", "--add", "--replace", "--index-info", data=_rows(todo.marks))
     calls = structs.replace(calls, settings=_writing(calls, len(todo.files)))
-    if todo.files:
-        words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-        calls(*words, data=_rows(todo.files))
+    words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+    for start in range(0, len(todo.files), AT_ONCE):  # what was read in time need not be again
+        calls(*words, data=_rows(todo.files[start : start + AT_ONCE]))
     if prefix and not calls("ls-files", "-z", *within):
         return EMPTY
     # Without the lent objects, so that every directory's tree is written into our store.

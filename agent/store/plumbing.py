@@ -124,15 +124,15 @@ class Calls(Struct, frozen=True, kw_only=True):
                 start_new_session=True,
                 pass_fds=(self.lock,),
             )
-            try:
-                with process, self._watched(process):
-                    assert process.stdout, "started with a pipe"
+            with process, self._watched(process):
+                assert process.stdout, "started with a pipe"
+                try:
                     yield cast(BinaryIO, process.stdout)
                     process.stdout.close()
                     code = process.wait()
-            except BaseException:
-                _end(process)
-                raise
+                except BaseException:
+                    _end(process)  # or it would be waited for
+                    raise
             if code:
                 self.deadline.check(self.stop)
                 told.seek(0)
