@@ -41,6 +41,7 @@ class Chat:
         self._said = ""  # the id of the message that was kept last
         self._turn = ""  # of the user's, that this turn answers
         self._before = ""  # the working tree before what this turn has changed of it
+        self._told = False  # whether the user knows that the conversation is not saved
 
     def close(self) -> None:
         self._context.close()
@@ -153,7 +154,26 @@ class Chat:
     def _keep(self, message: Message) -> None:
         self.messages = (*self.messages, message)
         if self.session:
-            self._said = self.session.add(message, self.app.main_model)
+            self._said = self._kept(self.session, message)
+
+    def _kept(self, session: sessions.Session, message: Message) -> str:
+        """Keep it in the session; its id. What the disk refuses is part of the conversation all the
+        same, and is written with what comes next: that is said once, until it has been."""
+        model = self.app.main_model
+        try:
+            id = session.add(message, model)
+        except UsageError:
+            raise
+        except AgentError as error:
+            self._unsaved(error)
+            return session.entries[-1].id
+        self._told = False
+        return id
+
+    def _unsaved(self, error: AgentError) -> None:
+        if not self._told:
+            self.app.notice(f"{error}; this conversation goes on, but is not saved")
+        self._told = True
 
     # -- what undo goes by ----------------------------------------------------------------------
 
@@ -181,7 +201,7 @@ class Chat:
         try:
             add(self._turn, *words)
         except AgentError as error:  # it is written with what comes next
-            self.app.notice(str(error))
+            self._unsaved(error)
 
     # -- what the model is given ----------------------------------------------------------------
 

@@ -135,6 +135,12 @@ def carry_on(
         pool = ExecutorPool(threads, app.settings.max_workers, work, stop)
         try:
             drive(state, pool, record)
+        except AgentError as error:  # the log takes no more: what is not kept has not been done
+            stop.set()
+            hint = error.hint or "what was running has been ended"
+            raise AgentError(
+                str(error), hint=f"{hint}: `ts resume {place.id}` goes on with the run"
+            ) from error
         except BaseException:
             stop.set()  # so that the threads end before the error is told
             raise

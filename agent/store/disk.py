@@ -11,6 +11,7 @@ from agent.errors import AgentError, UsageError
 HINTS = {
     errno.ENOSPC: "the disk is full; free some space, then go on",
     errno.EDQUOT: "the disk quota is used up; free some space, then go on",
+    errno.EFBIG: "no file may grow beyond that (`ulimit -f`); raise the limit, then go on",
     errno.EROFS: "ts keeps its state in .agent/ of the working directory; -C names another one",
     errno.EACCES: "ts keeps its state in .agent/ of the working directory; -C names another one",
 }
