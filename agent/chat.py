@@ -86,7 +86,7 @@ class Chat:
         if self.session is None:
             return ""
         warning = self.session.rewind(to)
-        self.messages = self.session.messages
+        self.messages, self._fit = self.session.messages, self._fitting()
         return warning
 
     def compact(self, keep: str = "") -> str:

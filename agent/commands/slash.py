@@ -158,6 +158,8 @@ COMMANDS: dict[str, tuple[str, Do]] = {
     "fork": ("go on in a new conversation with the same messages: [TITLE]", talk.fork),
     "rewind": ("go back to before one of your messages: conversation, files or both", back.rewind),
     "undo": ("put files back as they were before the last turn or run: [ID [STEP]]", back.undo),
+    "compact": ("send less of the conversation, with a summary: [what to keep]", talk.compact),
+    "context": ("what fills the model's context", talk.context),
     "rename": ("give this conversation a title: TITLE", talk.rename),
     "export": ("write it to a file: [FILE.md, .html or .jsonl]", talk.export_talk),
     "memory": ("what is remembered; /memory add TEXT, /memory edit [user]", remember),

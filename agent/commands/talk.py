@@ -3,7 +3,9 @@
 from agent.commands.desk import Desk
 from agent.commands.export import export
 from agent.errors import UsageError
+from agent.runs import Ended
 from agent.store import sessions
+from agent.views.context import filling_lines
 from agent.views.figures import age, counted
 from agent.views.pick import Row
 
@@ -69,3 +71,19 @@ def export_talk(desk: Desk, words: str) -> None:
     keys = [key.value for key in desk.app.loaded.keys.values()]
     path = export(desk.session, words, keys)
     desk.say(f"written to {path}; keys and passwords that could be told are left out")
+
+
+def compact(desk: Desk, words: str) -> None:
+    def work() -> Ended:
+        told.append(desk.talk.compact(words))
+        return Ended(code=0, answer="")
+
+    told = list[str]()
+    desk.work(work)
+    for line in told:
+        desk.say(line)
+
+
+def context(desk: Desk, words: str) -> None:
+    for line in filling_lines(desk.talk.filling(), desk.out.width):
+        desk.out.line(line)
