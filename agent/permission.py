@@ -42,6 +42,7 @@ Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
 STRICTER: tuple[Decision, ...] = ("allow", "ask", "deny")
 NOTHING = Facts()  # known of the world
+FEW = 3  # rules that one answer may grant
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -49,6 +50,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     by: str  # mode, rule, step, guard: what no mode and no rule lets through
     because: str  # for the model and the user
     rule: str  # what "always" would allow; "": it would not help
+    grants: tuple[str, ...] = ()  # the rules that `rule` names, where it is more than one
 
 
 def decide(
@@ -185,10 +187,8 @@ class _Commands:
         if doubt:
             return _say("ask", "mode", f"the command is not understood: {doubt}")
         if wanting:
-            grants = {want.grant for want in wanting}
-            grant = wanting[0].grant if len(grants) == 1 and not unclear else ""
             because = "; ".join(dict.fromkeys(want.because for want in wanting[:3]))
-            return _say("ask", "mode", because, grant)
+            return _say("ask", "mode", because, () if unclear else _granted(wanting))
         if unclear:
             return _say("ask", "mode", unclear)
         return _say("allow", "rule" if self._patterns else "mode", "")
@@ -272,7 +272,7 @@ class _Commands:
                 continue  # its own question says it
             elif self._mode != "auto" and not self._free(path) and (part.redirects or not covered):
                 because = f"{described(part)}: it would change {spelled(path)}"
-                yield Want(part=part, because=because, grant=self._line(part))
+                yield Want(part=part, because=because, grant="edit_file")
 
     def _free(self, path: str) -> bool:
         """Whether a file may be changed without a question in this mode."""
@@ -305,8 +305,16 @@ class _Commands:
         return f"bash({literal(self._command)})" if alone and ANY not in "".join(part.forms) else ""
 
 
-def _say(decision: Decision, by: str, because: str, rule: str = "") -> Verdict:
-    return Verdict(decision=decision, by=by, because=because, rule=rule)
+def _say(decision: Decision, by: str, because: str, grants: tuple[str, ...] = ()) -> Verdict:
+    rule = ", ".join(grants)
+    return Verdict(decision=decision, by=by, because=because, rule=rule, grants=grants)
+
+
+def _granted(wanting: list[Want]) -> tuple[str, ...]:
+    """What "always" would allow: one rule, or a few that each stand for a kind of command."""
+    grants = tuple(dict.fromkeys(want.grant for want in wanting))
+    kinds = all(grant == "edit_file" or grant.endswith(" *)") for grant in grants)
+    return grants if all(grants) and (len(grants) == 1 or (kinds and len(grants) <= FEW)) else ()
 
 
 def _names(pattern: str, verb: str) -> bool:

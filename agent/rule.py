@@ -170,7 +170,7 @@ def overlap(pattern: str, text: str) -> bool:
 
 def _overlap(pattern: str, text: str) -> bool:
     signs = re.findall(r"\*|\?|\[!?\]?[^\]]*\]|[\s\S]", re.sub(r"\*+", "*", pattern))
-    marks = re.findall(r"[\s\S]", re.sub(rf"[{ANY}{SOME}]+", ANY, text))
+    marks = re.sub(rf"[{ANY}{SOME}]*{ANY}[{ANY}{SOME}]*", ANY, text)
     reached = [False] * (len(signs) + 1)  # which beginnings of the pattern the text so far may fit
     reached[0] = True
 
@@ -183,7 +183,11 @@ def _overlap(pattern: str, text: str) -> bool:
     reached = skipping(reached)
     for mark in marks:
         following = [False] * (len(signs) + 1)
-        if mark == ANY:
+        if mark == SOME:  # no part of a path's directories
+            following = [*reached]
+            for at, sign in enumerate(signs):
+                following[at + 1] = following[at + 1] or (following[at] and sign != "/")
+        elif mark == ANY:
             first = next((at for at, yes in enumerate(reached) if yes), None)
             if first is None:
                 return False

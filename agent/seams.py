@@ -50,6 +50,7 @@ class Question(Struct, frozen=True, kw_only=True):
     tool: str
     text: str  # what would happen: the command, the diff
     rule: str  # what "always" would allow; "": it is no answer
+    grants: tuple[str, ...] = ()  # the rules that `rule` names, where it is more than one
 
 
 class Answer(Struct, frozen=True, kw_only=True):

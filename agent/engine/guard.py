@@ -73,6 +73,7 @@ class Gate:
                 tool=name,
                 text=wording(name, input),
                 rule=verdict.rule,
+                grants=verdict.grants,
             )
             answer = self.approve(question, emit)
             if answer.choice != "no":
@@ -111,7 +112,7 @@ class Gate:
             answer = self._ask(question)
             if answer.choice == "always" and question.rule:
                 self._always.add(question.rule)
-                self._rules += Rules(allow=(question.rule,))
+                self._rules += Rules(allow=question.grants or (question.rule,))
             return answer
 
 

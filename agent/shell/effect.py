@@ -158,8 +158,8 @@ def _always(name: str, words: tuple[str, ...], plain: str) -> tuple[str, str] | 
     """Why a command is asked about in every mode, and the words that a rule must name."""
     if name == "git":
         git = gits.of(words)
-        if why := git.destroys:
-            return why, f"git {git.words[0]}"
+        if destroys := git.destroys:
+            return destroys
         if git.words and ANY in git.words[0]:
             return "which of git's commands would run is not told by the line", "git"
         return None
@@ -167,7 +167,7 @@ def _always(name: str, words: tuple[str, ...], plain: str) -> tuple[str, str] | 
         return "removes files", ""
     for expression, why in programs.ALWAYS:
         if found := expression.match(plain):
-            return why, name if len(found[0].split()) == 1 else found[0].split(" -")[0]
+            return why, found[0].rstrip()
     return None
 
 

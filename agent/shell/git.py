@@ -130,12 +130,12 @@ class Git(Struct, frozen=True, kw_only=True):
         return expression.fullmatch("".join(f" {word}" for word in rest)) is not None
 
     @property
-    def destroys(self) -> str:
-        """Why it is always asked about; "" where it is not."""
+    def destroys(self) -> tuple[str, str] | None:
+        """Why it is always asked about, and the words that make it so; None where it is not."""
         for expression, why in DESTROYS:
-            if expression.match(self.text):
-                return why
-        return ""
+            if found := expression.match(self.text):
+                return why, f"git {found[0].rstrip()}"
+        return None
 
     @property
     def runs(self) -> bool:

@@ -268,7 +268,9 @@ class _Statements(Reader):
         return moved(done, scope.dirs)
 
     def _apart_from(self, last: "Node | None", child: "Node") -> None:
-        if last is not None and last.end_byte == child.start_byte:
+        if last is None:
+            return
+        if not re.search(rb"[ \t]", self._data[last.end_byte : child.start_byte]):
             self.doubt("it is not clear where a word ends")
 
     def _redirected(self, node: "Node", scope: Scope) -> Ends:

@@ -228,7 +228,7 @@ PREFIXES = re.compile(
     r"|vitest|mocha|tox|nox|shellcheck|hadolint|golangci-lint|phpunit|rspec|rubocop|ctest"
     r"|python3? -m (?:pytest|unittest|mypy|ruff|black|compileall|doctest)"
     r"|npm (?:test|t|run [\w:.-]+)|(?:yarn|pnpm|bun) (?:test|run [\w:.-]+|[\w:.-]+)"
-    r"|npx (?:--no-install |--no )?(?:tsc|tsgo|eslint|prettier|jest|vitest|mocha|tsx|biome)"
+    r"|npx (?:--no-install |--no )?(?:tsc|tsgo|eslint|prettier|jest|vitest|mocha|biome)"
     r"|cargo (?:build|test|check|clippy|fmt|bench|doc|run)|go (?:build|test|vet|fmt|run)|gofmt"
     r"|make [\w.-]+|just [\w.-]+|cmake --build|dotnet (?:build|test)|mvn (?:test|compile|verify)"
     r"|gradle (?:test|build)|\./gradlew (?:test|build)|\./mvnw (?:test|compile)|swift "

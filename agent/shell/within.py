@@ -170,6 +170,8 @@ def _shell(command: Command, words: tuple[str, ...]) -> Within:
             return _text(command, rest[0] if rest else "", wraps=True)
         if word.startswith(("--rcfile", "--init-file")):
             break
+        if re.match(r"-\w*s", word):  # what follows are its arguments
+            break
         if not word.startswith(("-", "+")):
             if word == "/dev/stdin":
                 break
@@ -207,8 +209,10 @@ def _wrapped(command: Command, name: str, wrapper: Wrapper, words: tuple[str, ..
     if name == "xargs":
         rest = _filled(own, rest)
     inner = [structs.replace(command, words=rest, assigned=())]
-    if name == "coproc" and len(rest) > 1:
+    if name == "coproc" and len(rest) > 1:  # the first word may be a name
         inner.append(structs.replace(command, words=rest[1:], assigned=()))
+        if {"{", "(", "((", "[[", "if", "for", "while", "until", "case"} & set(rest):
+            inner.append(_unknown(command, code=False))
     return Within(commands=tuple(inner), wraps=True)
 
 
