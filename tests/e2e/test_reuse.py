@@ -228,6 +228,25 @@ steps:
     assert ran() == ["kept", "made", "plain"]
 
 
+def test_what_changed_while_a_step_read_it_says_nothing_about_what_it_was_made_from(
+    ts: Ts,
+) -> None:
+    ts.write("plan.yaml", """\
+steps:
+  - id: a
+    run: 'echo ran >> "$HOME/ran"; cat in.txt; echo new > in.txt'
+    reads: [in.txt]
+    cache: true
+""")  # fmt: skip
+    for count in (1, 2, 3):
+        ts.write("in.txt", "old")
+        assert ts.here("run", "plan.yaml").code == 0
+        assert len((ts.home / "ran").read_text(encoding="utf-8").splitlines()) == count
+    assert ts.here("run", "plan.yaml").code == 0
+    assert ts.here("run", "plan.yaml").code == 0
+    assert (ts.home / "ran").read_text(encoding="utf-8").count("ran") == 4
+
+
 def test_failed_steps_are_never_reused_and_copies_and_parts_of_skills_are(bench: Bench) -> None:
     bench.ts.write(".agent/skills/sub.yaml", """\
 name: sub
