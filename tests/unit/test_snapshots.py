@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import monotonic
+from threading import Event
+from time import monotonic, time
 
 import pytest
 
@@ -120,11 +121,11 @@ def test_nothing_is_made_before_the_first_snapshot_and_nothing_of_the_users_is_t
 
 def test_ignored_files_nested_repositories_and_our_own_state_are_left_alone(cwd: Path) -> None:
     repository(cwd)
-    for name in ("run.log", "x.tmp", "y.bak", "kept.log", "inner/z.local"):
+    for name in (".ts-00ff.tmp", "run.log", "x.own", "y.bak", "kept.log", "inner/z.local"):
         (cwd / name).write_text("x", encoding="utf-8")
     (cwd / ".gitignore").write_text("*.log\n!kept.log\n", encoding="utf-8")
     (cwd / "inner/.gitignore").write_text("*.local\n", encoding="utf-8")
-    (cwd / ".git/info/exclude").write_text("*.tmp\n", encoding="utf-8")
+    (cwd / ".git/info/exclude").write_text("*.own\n", encoding="utf-8")
     home = cwd.parent / "home"
     (home / ".config/git").mkdir(parents=True)
     (home / ".config/git/ignore").write_text("*.bak\n", encoding="utf-8")
@@ -370,6 +371,19 @@ def test_a_file_changed_within_the_same_tick_is_seen(cwd: Path) -> None:
         (cwd / "f").write_text(f"{number}\n", encoding="utf-8")
         seen.add(store.keep())
     assert len(seen) == 10
+
+
+def test_a_change_in_the_second_of_the_users_staging_is_seen(cwd: Path) -> None:
+    repository(cwd)
+    while time() % 1 > 0.3:
+        Event().wait(0.01)
+    (cwd / "inner/b.txt").write_bytes(b"1\n")
+    git(cwd, "add", "-A")
+    (cwd / "inner/b.txt").write_bytes(b"2\n")  # git can't tell by its times, where it has seconds
+    while time() % 1 > 0.1:
+        Event().wait(0.01)
+    store = Snapshots(cwd, ENV)
+    assert content(store, store.keep(), "inner/b.txt") == b"2\n"
 
 
 MANY = """\
