@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from agent.engine.whole import GOES_ON
 from agent.event import Event, ModelCalled, Notice
 from agent.message import Message, Reply, Request, Say
 from agent.seams import Emit, Provider
@@ -12,8 +13,9 @@ MARK = "[interrupted]"
 class Partial:
     """Gives `keep` the text of a reply that does not come to its end, as a message.
 
-    A provider may try again; what counts is the last attempt that said anything. Where one ends is
-    known from its events: build the provider with this `emit`, then wrap it in `kept`.
+    A provider may try again; what counts is the last attempt that said anything, with all the
+    pieces that it came in. Where one ends is known from its events: build the provider with this
+    `emit`, then wrap it in `kept`.
     """
 
     def __init__(self, emit: Emit, keep: Callable[[Message], None]) -> None:
@@ -23,7 +25,7 @@ class Partial:
 
     def emit(self, event: Event) -> object:
         if isinstance(event, ModelCalled | Notice):
-            self._over = True
+            self._over = not (isinstance(event, Notice) and event.text.endswith(GOES_ON))
         return self._emit(event)
 
     def kept(self, provider: Provider) -> Provider:

@@ -17,6 +17,7 @@ from agent.seams import Provider
 TRIES = 3  # of one request
 FULL = 2  # times that its reply may reach the token limit; of a request for a piece, once
 PIECES = 8  # of one text
+GOES_ON = "the text reached the token limit; going on with it"  # told before a further piece
 SMALLER = 2  # how often a call is asked for in smaller pieces
 
 
@@ -51,7 +52,7 @@ def whole(provider: Provider, *, tell: Callable[[str], None] = lambda text: None
                 break  # it came to no more than thinking
             else:
                 text += reply.message.text
-                tell(f"{name}: the text reached the token limit; going on with it")
+                tell(f"{name}: {GOES_ON}")
                 asked = continued(request, text)
             reply = again(counted, asked, say, tell, 1)
         if what := lacking(reply):

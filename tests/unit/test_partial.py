@@ -1,6 +1,7 @@
 import pytest
 
 from agent.engine.partial import MARK, Partial
+from agent.engine.whole import GOES_ON
 from agent.errors import ModelError, ServiceError, StoppedError
 from agent.event import Event, ModelCalled, Notice
 from agent.message import Message, Reply, Request, Say, Usage
@@ -47,6 +48,10 @@ def called(stop: str) -> ModelCalled:
         (["first", Notice(text="again"), "seco", ServiceError("down")], ["seco"]),
         (["first", Notice(text="again"), "", ServiceError("down")], ["first"]),
         (["cut", called("length"), Notice(text="again"), "new", ServiceError("x")], ["new"]),
+        (
+            ["one ", called("length"), Notice(text=f"m: {GOES_ON}"), "two", ServiceError("x")],
+            ["one two"],
+        ),
         (["say", KeyError("a bug of ours")], ["say"]),
     ],
 )
