@@ -101,6 +101,8 @@ def cut(text: str, width: int) -> str:
         return text
     if width < 1:
         return ""
+    if text[:width].isascii():  # each takes one; the library takes half a millisecond
+        return text[: width - 1].rstrip() + "…"
     from rich.cells import set_cell_size
 
     return set_cell_size(text, width - 1).rstrip() + "…"
