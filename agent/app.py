@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from os.path import realpath
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,7 @@ from agent.providers import prices, retry, services, watch, window
 from agent.providers.estimate import Estimate
 from agent.seams import Ask, Choose, Emit, Provider, Sink
 from agent.settings import Given, Settings
+from agent.shell.place import Facts
 from agent.stop import Stop
 from agent.store import history, log, project, settingsfile
 from agent.store import skills as skillfiles
@@ -124,14 +126,21 @@ class App:
         self.tally = Tally()
         self.sinks: tuple[Sink, ...] = (*sinks, self.tally)
         self.budget = Budget(self.settings.max_tokens_total, self.settings.max_budget_usd)
-        self.gate = Gate(self.settings.permission_mode, self.settings.permissions, people.ask)
+        facts = Facts(
+            cwd=str(cwd),
+            home=str(settingsfile.home()),
+            roots=tuple(str(Path(each).resolve()) for each in self.settings.add_dirs),
+            real=realpath,
+        )
+        self.gate = Gate(
+            self.settings.permission_mode, self.settings.permissions, people.ask, facts
+        )
         self.shown = log.Log(None, self.sinks)  # what happens outside of a run
         self._providers: dict[str, Provider] = {}
         self._pauses: dict[str, retry.Pause] = {}  # by service: all its callers wait together
         self._guesses: dict[str, Estimate] = {}  # by model: what a call may cost
         self._gauges: dict[str, Gauge] = {}  # by model: how much it takes
         self._lock = Lock()
-
         self._kept = True  # whether the working tree can be kept
 
     def close(self) -> None:

@@ -114,7 +114,8 @@ def fits(pattern: str, name: str, subject: str) -> bool:
         at, wanted = host(subject), pattern.removeprefix("domain:").lower()
         return at == wanted or at.endswith("." + wanted)
     if name == "bash":
-        pattern = re.sub(r":\*$", " *", pattern)  # bash(npm run:*), the field's older form
+        if pattern.endswith(":*"):  # bash(npm run:*), the field's older form
+            pattern = pattern[:-2] + " *"
         return fnmatchcase(subject, pattern) or (
             pattern.endswith(" *") and subject == pattern.removesuffix(" *")
         )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 DEEP = 60  # levels of a tree
 
+_PLAIN = re.compile(rb"[A-Za-z0-9_./:@%+=-]+")
 _DASH = re.compile(rb"[ \t]+-[ \t]*")
 _GAP = re.compile(rb"(?:[ \t\n]|\\\n)*")
 WORDS = {
@@ -155,6 +156,9 @@ class Reader:
     def values(self, node: "Node", scope: Scope) -> list[str]:
         """What a word becomes; the commands in its substitutions are read on the way."""
         begin = node.start_byte
+        whole = self._data[begin : node.end_byte]
+        if _PLAIN.fullmatch(whole):
+            return [whole.decode()]
         holes = []
         for hole in _topmost(node):
             self.inner(hole, scope, itself=True)
@@ -165,8 +169,7 @@ class Reader:
             value = self._value(hole, scope, at_start=at_start)
             holes.append((start - begin, hole.end_byte - begin, value))
         try:
-            raw = self._data[begin : node.end_byte].decode("latin-1")
-            words = unquoted(raw, holes)
+            words = unquoted(whole.decode("latin-1"), holes)
         except DoubtError as doubt:
             self.doubt(str(doubt))
             return [ANY]
