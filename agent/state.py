@@ -63,6 +63,7 @@ class State(Standings):
         super().__init__()
         self._abandoned = False
         self._faults: dict[str, str] = {}  # why a foreach can't have copies
+        self._copied: set[str] = set()  # the foreach steps that have their copies
         self._failures: dict[str, str] = {}  # how the last whole attempt of a step has failed
         self._left: dict[str, int] = {}  # attempts that a step still has
         self._settled: set[str] = set()  # ended for good
@@ -225,7 +226,7 @@ class State(Standings):
                 step=id, status="skipped", summary=f"skipped: {hindrance[2]}"
             )
         elif step.group:
-            self._due[id] = StepStarted(step=id, attempt=1)
+            self._due[id] = StepStarted(step=id, attempt=self.tries.get(id, 0) + 1)
         else:
             insort(self._ready, (self._rank[id], id))
 
@@ -276,7 +277,7 @@ class State(Standings):
         if step is None:
             return
         if step.group:
-            if step.foreach:
+            if step.foreach and id not in self._copied:
                 self._copy(step)
             self._lay_out(id, -self._rank[id][0])
             self._look_at(id)
@@ -294,6 +295,7 @@ class State(Standings):
 
     def _copy(self, step: Step) -> None:
         """Put the copies of a `foreach` where its pattern stood."""
+        self._copied.add(step.id)
         pattern = self.below(step.id)
         over: list[str] = []
         try:
@@ -389,8 +391,9 @@ class State(Standings):
             if not self._unmet[behind]:
                 self._look_at(behind)
         step = self.steps[id]
-        if step.group and not step.foreach and not self.tries.get(id):  # nor do its parts begin
-            self._lay_out(id, 0)
+        patterns = step.foreach and id not in self._copied
+        if not patterns and not self._settled.issuperset(self._parts.get(id, ())):
+            self._lay_out(id, 0)  # it does not begin, and nor do its parts
         if step.part_of in self.steps:
             self._look_at(step.part_of)
 
@@ -478,6 +481,7 @@ class State(Standings):
                 known.pop(id, None)
             self.again.discard(id)
             self.reused.discard(id)
+            self._copied.discard(id)
             self._open_again(id)
         self._broken = {id: None for id in self._broken if id in kept}
         self._set(kept | {id: step for id, step in new.items() if id not in kept})
@@ -491,10 +495,10 @@ class State(Standings):
         if event.cwd and event.cwd != self.cwd:
             self._move(event.cwd)
         self.again = {id for id in (*self.again, *event.again) if id in self.steps}
-        for id in event.again:
-            if id in self.again:
-                self._forget(id)
-        self._reopen()
+        again = [self.steps[id] for id in event.again if id in self.steps]
+        for step in again:
+            self._forget(step)
+        self._reopen(again)
 
     def _move(self, cwd: str) -> None:
         """The working directory is elsewhere now, and with it the workspace that others are told
@@ -509,20 +513,19 @@ class State(Standings):
             for id, files in self.hashes.items()
         }
 
-    def _forget(self, id: str) -> None:
+    def _forget(self, step: Step) -> None:
         """Let a step that was done be one that waits."""
-        self._open_again(id)
-        self.status.pop(id, None)
-        self.hashes.pop(id, None)
-        self.reused.discard(id)
-        for group in self._above(self.steps[id]):
+        self._open_again(step.id)
+        self.status.pop(step.id, None)
+        self.hashes.pop(step.id, None)
+        self.reused.discard(step.id)
+        for group in self._above(step):
             if self.standing(group.id) != "running":
                 self._open_again(group.id)
-                self.status[group.id] = "running"
 
-    def _reopen(self) -> None:
-        """After an interruption: what ran, was cancelled, or was skipped for it, is open again.
-        An attempt that was cut off does not count."""
+    def _reopen(self, undone: Iterable[Step]) -> None:
+        """After an interruption: what ran, was cancelled, or was skipped for it, is open again, and
+        so are the steps `undone`. An attempt that was cut off does not count."""
         self._abandoned = False
         self._held = {}
         again = {id for id in self.steps if self.standing(id) in {"running", "cancelled"}}
@@ -540,7 +543,19 @@ class State(Standings):
                 self.status.pop(id, None)
             else:
                 self.status[id] = "running" if self.steps[id].group else "cancelled"
+        for id in self._disturbed(undone):
+            self.status.pop(id, None)
         self._rebuild()
+
+    def _disturbed(self, undone: Iterable[Step]) -> set[str]:
+        """The groups that begin once more in their turn: a part of theirs, or what they need, is to
+        be done again."""
+        found = {group.id for step in undone for group in self._above(step)}
+        for id, step in self.steps.items():
+            if step.group and self.standing(id) == "running":
+                needs = self._settled.issuperset(need for need in step.after if need in self.steps)
+                found |= set() if needs else {id}
+        return found
 
     def _give_back(self, id: str) -> None:
         """An attempt that was cut off is none of those that a step has."""

@@ -179,9 +179,8 @@ class Witness:
             case StepStarted(attempt=attempt):
                 assert id not in self.done, f"{id} was done and was begun again"
                 self.tries[id] = self.tries.get(id, 0) + 1
-                if not (group := self.steps[id].group if id in self.steps else False):
-                    assert attempt == self.tries[id], "attempts are numbered on"
-                if id in self.steps and (attempt == 1 or group):
+                assert attempt == self.tries[id], "attempts are numbered on"
+                if id in self.steps and (attempt == 1 or self.steps[id].group):
                     self.begun(self.steps[id])
                 self.status[id] = "running"
             case StepFinished(status=status, summary=summary):
@@ -202,6 +201,12 @@ class Witness:
             if step.id not in kept and self.status.get(step.id) != "running":
                 self.status.pop(step.id, None)
                 self.met.discard(step.id)
+            elif step.allow_failure and self.status.get(step.id) == "failed":
+                self.met.add(step.id)  # a copy, of which no plan has told before
+
+    def part_of(self, id: str) -> str:
+        """The group that a step is in; that of a copy is told by its name."""
+        return self.steps[id].part_of if id in self.steps else id.rpartition(".")[0]
 
     def reopened(self, again: Sequence[str]) -> None:
         """What was done is to be done again, so what it is part of is not yet done either."""
@@ -211,7 +216,7 @@ class Witness:
             while above:
                 self.done.discard(above)
                 self.met.discard(above)
-                above = self.steps[above].part_of if above in self.steps else ""
+                above = self.part_of(above)
 
     def begun(self, step: Step) -> None:
         for id in step.after:

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from agent.engine.run import drive
 from agent.event import (
     Event,
     ModelCalled,
@@ -1029,3 +1030,20 @@ def test_a_run_without_a_done_step_has_failed() -> None:
     run = play(steps({"id": "a", "run": "x"}), {"a": "!x"})
     assert run.end.outcome == "failed"
     assert State.of([]).outcome == "failed"
+
+
+def test_the_parts_of_a_group_that_is_left_out_the_second_time_are_left_out_as_well() -> None:
+    made = steps(
+        {"id": "a", "run": "x", "writes": []},
+        {"id": "sub", "skill": "x", "needs": ["a"]},
+    )
+    parts = (Step(id="sub.p", run="x", part_of="sub"), Step(id="sub.q", run="x", part_of="sub"))
+    made = structs.replace(made, steps=(*made.steps, *parts))
+    log = Played(made, Written(life=2)).log
+    log.append(RunResumed(attempt=2, again=("a",)))
+    state = State.of(log)
+    assert (state.standing("sub"), state.standing("sub.p")) == ("waiting", "done")
+    state = drive(state, Written({"a": ["!no"]}), lambda event: event)
+    assert {step.id: state.standing(step.id) for step in state.listed} == {
+        "a": "failed", "sub": "skipped", "sub.p": "done", "sub.q": "skipped",
+    }  # fmt: skip
