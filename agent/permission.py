@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agent.rule import (
     CONTENTS,
@@ -51,6 +51,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     because: str  # for the model and the user
     rule: str  # what "always" would allow; "": it would not help
     grants: tuple[str, ...] = ()  # the rules that `rule` names, where it is more than one
+    ends: tuple[str, ...] = (".",)  # where a shell may be after the command
 
 
 def decide(
@@ -66,7 +67,8 @@ def decide(
     A download that is saved is judged as a write to its file as well; the stricter word counts.
     """
     if name == "bash" and isinstance(command := input.get("command"), str):
-        return _Commands(mode, rules, command, facts).verdict()
+        commands = _Commands(mode, rules, command, facts)
+        return structs.replace(commands.verdict(), ends=commands.ends)
     verdict = _decide(mode, rules, name, writes, input)
     if name == "web_fetch" and isinstance(path := input.get("save_to"), str):
         saved = _decide(mode, rules, "write_file", True, {"path": path})
@@ -166,6 +168,10 @@ class _Commands:
         self._seen = survey(command, facts)
         self._patterns = [pattern for tool, pattern in map(read, rules.allow) if same(tool, "bash")]
         self._all = any(pattern in {"", "*"} for pattern in self._patterns)
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        return self._seen.ends
 
     def verdict(self) -> Verdict:
         for rule in self._rules.deny:

@@ -15,9 +15,11 @@ from agent.rule import ALIASES, EDITS, NOTES, read
 from agent.seams import Answer, Ask, Emit, Question
 from agent.settings import Mode, Rules
 from agent.shell.place import Facts
+from agent.shell.word import ANY
 from agent.tool import Context, Outcome, Tool
 
 MOST = 60_000  # characters that a tool may give a model
+MOST_DIRS = 7  # directories that shells are thought to be in
 MOST_MADE = 10_000  # files that a run is known to have made
 
 
@@ -58,6 +60,7 @@ class Gate:
             (decide(self.mode, self._rules, name, writes, each, facts) for each in inputs),
             key=lambda each: STRICTER.index(each.decision),
         )
+        self._went(verdict.ends)
         for each in inputs:
             if step and (narrower := _narrower(step, name, writes, each, facts, vouched=vouched)):
                 verdict = narrower if verdict.decision != "deny" else verdict
@@ -99,6 +102,16 @@ class Gate:
             if made is not None and len(facts.made) < MOST_MADE:
                 facts = structs.replace(facts, made=facts.made | {str(made)})
             self._facts = facts
+
+    def _went(self, ends: tuple[str, ...]) -> None:
+        """A shell keeps its directory from call to call; which of them has gone where isn't known
+        here, so each place is judged from wherever one may be."""
+        with self._asking:
+            new = [each for each in ends if each not in self._facts.dirs and ANY not in each]
+            if new:
+                begin, *more = self._facts.dirs
+                dirs = (begin, *[*more, *new][-MOST_DIRS:])
+                self._facts = structs.replace(self._facts, dirs=dirs)
 
     def approve(self, question: Question, emit: Emit) -> Answer:
         """The user's answer to a question; what they have allowed "always" is not asked again.

@@ -48,11 +48,12 @@ class Survey(Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...]
     doubt: str = ""  # why there may be more than these
     long: bool = False  # that is because of its length
+    ends: tuple[str, ...] = (".",)  # where a shell may be afterwards
 
 
 def survey(text: str, facts: Facts) -> Survey:
     """What a command line would do, as far as its text tells."""
-    line = read(text)
+    line = read(text, facts.dirs)
     doubt, long = line.doubt, len(text) > MOST_TEXT
     parts: list[Part] = []
     todo = [(command, 0) for command in line.commands]
@@ -70,7 +71,7 @@ def survey(text: str, facts: Facts) -> Survey:
         ]
     if len(parts) > MOST_COMMANDS:
         doubt, long = f"it has more than {MOST_COMMANDS} parts", True
-    return Survey(parts=tuple(parts), doubt=doubt, long=long)
+    return Survey(parts=tuple(parts), doubt=doubt, long=long, ends=line.ends)
 
 
 def _part(command: Command, inner: Within, facts: Facts, *, inner_of: bool) -> Part:

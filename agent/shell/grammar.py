@@ -22,6 +22,7 @@ MOST_TEXT, MOST_COMMANDS = 10_000, 50  # characters, commands: a longer line is 
 MOST_READ = 400  # commands that are read all the same, for rules that deny
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_GLUED = re.compile(r"\S\\\n\S")  # $(, newline, ( is $((
 _COMPOUND = {
     "if_statement", "elif_clause", "else_clause", "while_statement", "do_group",
     "compound_statement", "case_item", "negated_command",
@@ -48,11 +49,14 @@ def read(text: str, dirs: tuple[str, ...] = (".",)) -> Line:
     reader = _Statements(data, text)
     if found := _CONTROL.search(text):
         reader.doubt(f"it holds the control character {found[0]!r}")
+    if _GLUED.search(text):
+        reader.doubt("a line that goes on in the middle of a word or sign")
     tree = Parser(_language()).parse(data)
     if tree.root_node.has_error:
         reader.doubt("its grammar is not understood")
-    reader.statement(tree.root_node, Scope(dirs=dirs))
-    return Line(commands=tuple(reader.commands), doubt=reader.doubts[0] if reader.doubts else "")
+    ends = union(*reader.statement(tree.root_node, Scope(dirs=dirs)))
+    doubt = reader.doubts[0] if reader.doubts else ""
+    return Line(commands=tuple(reader.commands), doubt=doubt, ends=ends)
 
 
 @cache

@@ -28,6 +28,7 @@ class Command(Struct, frozen=True, kw_only=True):
 class Line(Struct, frozen=True, kw_only=True):
     commands: tuple[Command, ...]
     doubt: str = ""  # why there may be more in the line than these
+    ends: tuple[str, ...] = (".",)  # where a shell may be afterwards
 
 
 class Scope(Struct, frozen=True, kw_only=True):

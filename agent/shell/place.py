@@ -37,6 +37,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
     cwd: str = "/work"  # the working directory, absolute
     home: str = "/user"
+    dirs: tuple[str, ...] = (".",)  # where the shell may be by now, from `cwd`
     roots: tuple[str, ...] = ()  # further directories that may be written
     workspaces: tuple[str, ...] = ()  # directories of the run's own
     made: frozenset[str] = frozenset()  # absolute paths of files that the run made

@@ -18,8 +18,42 @@ from agent.permission import decide
 from agent.settings import Mode, Rules
 from agent.shell.place import Facts
 
-FREE = ("ls", "cat", "grep", "git", "sort", "head", "wc", "find", "sed", "awk", "uniq", "tr")
-OTHER = ("touch", "make", "pwned", "x", "a", "b", "sh", "node", "tee", "npm", "E", "log", "status")
+FREE = (
+    "ls",
+    "cat",
+    "grep",
+    "git",
+    "sort",
+    "head",
+    "wc",
+    "find",
+    "sed",
+    "awk",
+    "uniq",
+    "tr",
+    "tail",
+    "cd",
+)
+OTHER = (
+    "touch",
+    "make",
+    "pwned",
+    "x",
+    "a",
+    "b",
+    "sh",
+    "node",
+    "tee",
+    "npm",
+    "E",
+    "log",
+    "status",
+    "npx",
+    "mv",
+    "cp",
+    "mkdir",
+    "rm",
+)
 DENIED = "victim"
 # A shim notes its name and does what wrappers do: it runs what it is given.
 SHIM = """#!/bin/bash
@@ -179,3 +213,32 @@ def test_r14_a_line_that_was_let_through_ran_nothing_that_is_denied(
     shims: Path, tmp_path: Path, line: str, cuts: list[tuple[int, str]]
 ) -> None:
     check(mangled(line, cuts), shims, tmp_path)
+
+
+REAL = (Path(__file__).parents[1] / "unit/everyday.txt").read_text(encoding="utf-8").split("\n\n")
+
+
+@settings(suppress_health_check=QUIET)
+@given(line=st.sampled_from(REAL), cuts=CUTS)
+def test_r14_real_lines_that_were_cut_into_run_nothing_that_is_denied(
+    shims: Path, tmp_path: Path, line: str, cuts: list[tuple[int, str]]
+) -> None:
+    check(mangled(line, cuts), shims, tmp_path)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+@settings(suppress_health_check=QUIET, max_examples=20_000)
+@given(line=st.one_of(LINES, st.sampled_from(REAL)), cuts=CUTS)
+def test_r14_many_more_of_them(
+    shims: Path, tmp_path: Path, line: str, cuts: list[tuple[int, str]]
+) -> None:
+    check(mangled(line, cuts), shims, tmp_path)
+
+
+@pytest.mark.campaign
+@given(text=st.text(max_size=400))
+@settings(max_examples=20_000)
+def test_r15_any_text_is_decided_about(text: str) -> None:
+    for mode in ("default", "auto"):
+        decide(mode, DENY, "bash", True, {"command": text}, FACTS)

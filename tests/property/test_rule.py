@@ -28,7 +28,7 @@ STRICTNESS = ["allow", "ask", "deny"]
 
 
 @given(deny=SOME, ask=SOME, allow=SOME, call=CALLS, mode=MODES, data=st.data())
-def test_more_deny_and_ask_rules_never_loosen_and_order_is_nothing(
+def test_r13_more_deny_and_ask_rules_never_loosen_and_order_is_nothing(
     deny: tuple[str, ...],
     ask: tuple[str, ...],
     allow: tuple[str, ...],

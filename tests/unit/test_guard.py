@@ -1,12 +1,18 @@
 """The gate that all tools pass: what "always" allows, and what is asked about all the same."""
 
+from pathlib import Path
+
 import pytest
 
-from agent.engine.guard import Gate
+from agent.engine.guard import Gate, all_guarded
 from agent.errors import ToolError
 from agent.event import Event, PermissionAsked
 from agent.seams import Answer, Question
 from agent.settings import Rules
+from agent.shell.place import Facts
+from agent.stop import Stop
+from agent.tool import Context
+from agent.tools.files import write_file
 
 
 class User:
@@ -68,3 +74,39 @@ def test_what_a_rule_asks_about_is_asked_each_time_and_no_always_is_offered() ->
     run(gate, "git push origin")
     run(gate, "git push origin")
     assert [question.rule for question in user.asked] == ["", ""]
+
+
+def test_one_answer_grants_each_part_of_a_chain_that_it_showed() -> None:
+    user = User(Answer(choice="always"))
+    gate = Gate("default", Rules(), user)
+    run(gate, "git add -A && git commit -m x")
+    assert [question.rule for question in user.asked] == ["bash(git add *), bash(git commit *)"]
+    run(gate, "git commit -m y")
+    run(gate, "git add b")
+    assert len(user.asked) == 1
+    run(gate, "git add b && git commit --amend && git push")
+    assert len(user.asked) == 2
+
+
+def test_a_shell_that_has_gone_into_a_directory_is_judged_from_there_too() -> None:
+    user = User(Answer(choice="no"))
+    rules = Rules(deny=("read_file(secret/key.txt)",))
+    gate = Gate("default", rules, user, Facts(cwd="/w", made=frozenset({"/w/a"})))
+    run(gate, "rm a")
+    run(gate, "cd secret && ls")
+    with pytest.raises(ToolError, match="forbids"):
+        run(gate, "cat key.txt")
+    with pytest.raises(ToolError, match="said no"):
+        run(gate, "rm a")
+
+
+def test_what_a_run_has_made_it_may_remove(tmp_path: Path) -> None:
+    user = User(Answer(choice="no"))
+    gate = Gate("auto", Rules(), user, Facts(cwd=str(tmp_path)))
+    context = Context(cwd=tmp_path, stop=Stop())
+    (tmp_path / "old").write_text("x", encoding="utf-8")
+    tools = all_guarded({"write_file": write_file}, gate, lambda event: None)
+    tools["write_file"].function(context, path="new", content="x")
+    run(gate, "rm new")
+    with pytest.raises(ToolError, match="said no"):
+        run(gate, "rm old")
