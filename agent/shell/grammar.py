@@ -176,6 +176,8 @@ class _Statements(Reader):
         return ends
 
     def _apart(self, node: "Node", scope: Scope) -> Ends:
+        if self.of(node).startswith("(("):
+            self.doubt("a group that may be a sum")
         self._sequence(node, scope)
         return scope.dirs, scope.dirs
 

@@ -212,6 +212,8 @@ class Reader:
         text = self.of(node).strip()
         if text.startswith("`") and "\\" in text:
             self.doubt("a backslash between backquotes")
+        if text.startswith("$(("):
+            self.doubt("a substitution that may be a sum")
         for child in self.children(node):
             if child.type == "file_redirect":  # $(< file)
                 made, _ = self.redirect(child, Command(text=self.of(child)), scope)

@@ -84,6 +84,10 @@ SPELLED = [
     "git -p log", "git --exec-path=x log", "git log --textconv", "git -C .. log $X",
     "cat /proc/self/environ", "cat /dev/tcp/h/1", "git log\u2028x", "ls \u00e9", "ls \ud83d\ude00",
 ]  # fmt: skip
+SPELLED += [
+    "git log $(\\\n( ls '$(rm x)' ))", "git log $((ls '$(rm x)') )", "((ls '$(rm x)') )",
+    "cat <\\\n<E\n$(rm x)\nE", "git log $\\\n(rm x)", "git log $(( x[$(rm x)] ))",
+]  # fmt: skip
 assert len(HIDDEN) + len(SPELLED) >= 150
 
 
