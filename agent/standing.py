@@ -90,9 +90,13 @@ class Standings:
             step = self.steps[step.part_of]
             yield step
 
+    def parts(self, id: str) -> list[Step]:
+        """The steps that are directly in a group."""
+        return [self.steps[part] for part in self._parts.get(id, ())]
+
     def below(self, id: str) -> list[Step]:
         """All steps in a group, at any depth."""
-        found = [self.steps[part] for part in self._parts.get(id, ())]
+        found = self.parts(id)
         return found + [step for part in found for step in self.below(part.id)]
 
     def standing(self, id: str) -> Standing:

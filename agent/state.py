@@ -322,7 +322,7 @@ class State(Standings):
             self._behind.setdefault(copy.id, [])
 
     def _group_end(self, step: Step) -> StepFinished:
-        parts = [self.steps[id] for id in self._parts.get(step.id, ())]
+        parts = self.parts(step.id)
         standing = {part.id: self.standing(part.id) for part in parts}
         unmet = {standing[part.id] for part in parts if not self._met(part.id)}
         if step.foreach:  # its `allow_failure` lets others go on; what has failed has failed

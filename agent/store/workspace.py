@@ -5,6 +5,7 @@ may be a symbolic link: a repository could send our files elsewhere by one.
 """
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,6 +17,8 @@ from agent.errors import AgentError, UsageError
 from agent.store.disk import failed, private
 
 IGNORED = "workspace/\nruns/\nsessions/\nundo/\nsettings.local.yaml\n"
+
+NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4,}")  # of a run
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -80,12 +83,16 @@ def fresh(now: datetime | None = None) -> str:
 def begun(cwd: Path, name: Callable[[], str] = fresh) -> Run:
     """A new run, with its workspace made; `name` is asked until it gives a name that is free.
 
-    Raises AgentError where nothing can be written.
+    It sorts after those there are, whatever the clock says. Raises AgentError where nothing can
+    be written.
     """
     home = prepared(cwd, "workspace")
-    prepared(cwd, "runs")
+    newest = next(filter(NAME.fullmatch, names(prepared(cwd, "runs"))), "")
     while True:
-        new = run(cwd, name())
+        own = name()
+        if own <= newest:  # the clock was set back
+            own = newest = f"{newest}0"
+        new = run(cwd, own)
         try:
             (home / new.id).mkdir(mode=0o700)
         except FileExistsError:

@@ -140,7 +140,7 @@ class Story:
         if self._level == "quiet" or self._brief:
             return
         step = self.state.steps.get(id)
-        parts = [one for one in self.state.steps.values() if one.part_of == id]
+        parts = self.state.parts(id)
         more = ""
         if step and step.group:
             names = ("part", "parts") if step.skill else ("copy", "copies")
@@ -182,11 +182,9 @@ class Story:
         if event.reused is True:
             return ["reused"]
         seconds = event.seconds or between(self._began.get(id, ""), event.time)
-        used = event.usage.total or sum(
-            self.state.spent[part].total
-            for part, step in self.state.steps.items()
-            if part in self.state.spent and id in (part, step.part_of)
-        )
+        spent = self.state.spent
+        ids = (id, *(part.id for part in self.state.parts(id)))
+        used = event.usage.total or sum(spent[one].total for one in ids if one in spent)
         return [
             *([figures.took(seconds)] if seconds else []),
             *([figures.tokens(used)] if used else []),
@@ -197,8 +195,7 @@ class Story:
         step = self.state.steps.get(step_of(event))
         text = event.summary
         if step and step.group and event.status in {"done", "failed"}:
-            fine = [self.state.fine(one.id) for one in self.state.steps.values()
-                    if one.part_of == step.id]  # fmt: skip
+            fine = [self.state.fine(part.id) for part in self.state.parts(step.id)]
             return f"{sum(fine)} of {len(fine)} done"
         if event.status == "failed":
             return one_line(how_failed(event.error or text), 400)

@@ -349,6 +349,14 @@ def test_a_user_s_own_gitignore_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / ".agent/.gitignore").read_text(encoding="utf-8") == "*\n"
 
 
+def test_a_run_begun_after_the_clock_was_set_back_is_still_the_newest(tmp_path: Path) -> None:
+    times = iter(["20261130-154501-8000", "20261129-090000-0000", "20261129-090001-0000"])
+    for _ in range(3):
+        run = workspace.begun(tmp_path, times.__next__)
+        run.log.write_bytes(b"")
+        assert workspace.find(tmp_path).id == run.id
+
+
 def test_a_run_is_found_by_its_name_or_the_one_beginning(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no run in this directory"):
         workspace.find(tmp_path)
