@@ -81,11 +81,7 @@ class Lines:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            who = "another process"
-            with suppress(UsageError, ValueError):
-                pid = int(contents(note, 32, follow=False))
-                who = "this process" if pid == os.getpid() else f"process {pid}"
-            raise UsageError(f"{self.path.stem} is in use by {who}", hint=hint) from error
+            raise UsageError(f"{self.path.stem} is in use by {_named(note)}", hint=hint) from error
         with suppress(OSError):  # a courtesy: the lock holds without it
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
             out = os.open(note, flags, 0o600)
@@ -173,6 +169,29 @@ def holder(path: Path) -> int | None:
     except OSError:
         return None
     return None
+
+
+def user(path: Path) -> str:
+    """Who adds to such a file just now, in words; "" for nobody."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return ""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _named(path.with_suffix(".pid"))
+    finally:
+        os.close(file)
+    return ""
+
+
+def _named(note: Path) -> str:
+    """The process that has left the note beside a file."""
+    with suppress(UsageError, ValueError):
+        pid = int(contents(note, 32, follow=False))
+        return "this process" if pid == os.getpid() else f"process {pid}"
+    return "another process"
 
 
 def _after_last_end(fd: int, size: int) -> int:

@@ -17,7 +17,7 @@ from agent.errors import UsageError
 from agent.event import Event, TreeKept, step_of
 from agent.state import State
 from agent.store import log, tree, workspace
-from agent.store.lines import lines
+from agent.store.lines import lines, user
 
 WORDS = 80  # characters that say what work was
 
@@ -83,7 +83,7 @@ def work(cwd: Path, id: str = "", step: str = "") -> Work:
     """The work of that id, or of the one id that begins so, and of it the step; without an id, the
     newest run or turn that has not been taken back.
 
-    Raises UsageError where there is none or more than one.
+    Raises UsageError where there is none or more than one, and for a run that is under way.
     """
     if id:
         known = {each.id: each for each in works(cwd)}
@@ -94,6 +94,10 @@ def work(cwd: Path, id: str = "", step: str = "") -> Work:
         if newest is None:
             raise UsageError("nothing that changed files here is left to take back")
         found = newest
+    if found.kind == "run" and (who := user(workspace.run(cwd, found.id).log)):
+        raise UsageError(
+            f"{found.id} is in use by {who}", hint="it can be undone once it has ended"
+        )
     if not step:
         return found
     parts = tuple(part for part in found.parts if part.step == step)
