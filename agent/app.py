@@ -313,9 +313,14 @@ class App:
 
         return Model(gauge=self._gauge(name), small=small, tell=tell)
 
+    def _size(self, name: str) -> int | None:
+        """The tokens that a model takes as the user says; None where they don't."""
+        sizes = self.settings.context
+        return sizes.get(name) or sizes.get(name.partition("/")[2])
+
     def _gauge(self, name: str) -> Gauge:
         settings = self.settings
-        own = settings.context.get(name) or settings.context.get(name.partition("/")[2])
+        own = self._size(name)
         local = name.partition("/")[0] in prices.FREE
         known = own or (None if local else prices.context(name))
         row = services.SERVICES.get(name.partition("/")[0])
@@ -405,6 +410,12 @@ class App:
         said = "stream_idle" in self.loaded.layered.origins
         return idle if said else services.silence(name, idle)
 
+    def _most_output(self, name: str) -> int:
+        """The tokens of a reply: a quarter of a small model's, which would refuse more."""
+        size = self._size(name)
+        most = self.settings.max_output_tokens
+        return min(most, size // 4) if size else most
+
     def _provider(self, name: str) -> Provider:
         with self._lock:
             if name not in self._providers:
@@ -412,7 +423,7 @@ class App:
                     name,
                     self.loaded.keys,
                     urls=self.urls,
-                    max_output_tokens=self.settings.max_output_tokens,
+                    max_output_tokens=self._most_output(name),
                     thinking_tokens=self.settings.thinking_tokens,
                     idle=self.settings.stream_idle,
                     cwd=self.cwd,

@@ -129,16 +129,23 @@ class Chat:
                 covered=record.covered,
                 summed=record.summed,
                 summary=record.summary,
+                model=record.model,
+                factor=record.factor,
             )
 
         def kept(made: Replaced) -> None:
-            session.compact(
-                made.before,
-                messages=made.after,
-                covered=made.covered,
-                summed=made.summed,
-                summary=made.summary,
-            )
+            try:
+                session.compact(
+                    made.before,
+                    messages=made.after,
+                    covered=made.covered,
+                    summed=made.summed,
+                    summary=made.summary,
+                    model=made.model,
+                    factor=made.factor,
+                )
+            except AgentError as error:  # it is written with what comes next
+                self.app.notice(str(error))
 
         bulk = Bulk(self.app.cwd, "sessions", f"{session.id}.kept")
         return Fit(bulk, kept, held, "all of it stays in the session's file")

@@ -52,6 +52,8 @@ class Replaced(Struct, frozen=True, kw_only=True):
     covered: int = 0  # how many of `before` the note stands for; the others are in `after`
     summed: int = 0  # how many of those are in the summary
     summary: str = ""  # "" where there is none
+    model: str = ""  # that it was made for, as the user names it
+    factor: float = 0.0  # tokens of that model in a weight, as it was known then
 
     def of(self, messages: tuple[Message, ...]) -> bool:
         """Whether that conversation begins so. Quick where the messages are the same values."""

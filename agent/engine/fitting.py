@@ -69,6 +69,8 @@ class Fit:
     def fitted(self, request: Request, model: Model) -> Request:
         """The request as it is sent. Raises TooLongError where it can't be made to fit."""
         sent, gauge = self.sent(request), model.gauge
+        if self._held and self._held[-1].model == gauge.name:
+            gauge.expect(self._held[-1].factor)
         tokens = self.tokens(sent, gauge)
         if tokens <= gauge.room(tokens):
             return sent
@@ -86,6 +88,14 @@ class Fit:
         if made == sent or self.tokens(made, gauge) > gauge.size():
             raise self.too_long(sent, gauge) from error
         return made
+
+    def last_time(self, provider: Provider, sent: Request, say: Say, model: Model) -> Reply:
+        """Its reply to a request; a refusal is learned from, for what comes later, and raised."""
+        try:
+            return provider(sent, say)
+        except TooLongError as error:
+            model.gauge.refused(self.weight(sent), error)
+            raise
 
     def heard(self, sent: Request, reply: Reply, model: Model) -> None:
         """Learn from a reply how large the request was."""
@@ -130,6 +140,7 @@ class Fit:
         means = Means(room=gauge.weight(room), keep=self._keep, summarise=summarise)
         old = self.replaced(request.messages)
         found = compacted(request.messages, old, means, fully=fully)
+        found = structs.replace(found, model=gauge.name, factor=gauge.factor)
         made = structs.replace(request, messages=found.sent(request.messages))
         if weight_of_all(made.messages) >= weight_of_all(sent.messages):
             self._vain = len(request.messages)
@@ -225,7 +236,7 @@ def fitting(provider: Provider, fit: Fit, model: Model) -> Provider:
             reply = provider(sent, say)
         except TooLongError as error:
             sent = fit.again(request, sent, error, model)
-            reply = provider(sent, say)
+            reply = fit.last_time(provider, sent, say, model)
         fit.heard(sent, reply, model)
         return reply
 

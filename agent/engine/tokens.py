@@ -155,6 +155,17 @@ class Gauge:
         size = self.size(tokens)
         return size - min(self._reply, size // 4)
 
+    @property
+    def factor(self) -> float:
+        """Tokens in a weight."""
+        return self._factor
+
+    def expect(self, factor: float) -> None:
+        """Take a factor from before, until a better one is learned."""
+        with self._lock:
+            if not self._learned and UNLIKELY[0] <= factor <= UNLIKELY[1]:
+                self._factor = factor
+
     def tokens(self, weight: float) -> int:
         return ceil(weight * self._factor)
 

@@ -75,6 +75,8 @@ class Compacted(Struct, frozen=True, kw_only=True, tag="compacted", omit_default
     covered: int = 0  # how many messages, as a model is sent them, one note stands for
     summed: int = 0  # how many of those are in the summary
     summary: str = ""
+    model: str = ""  # that it was made for
+    factor: float = 0.0  # tokens of that model in what a message was estimated to weigh
 
 
 Record: TypeAlias = Head | Entry | Moved | Titled | Kept | Begun | Compacted

@@ -109,7 +109,8 @@ def test_r84_a_second_refusal_is_the_end() -> None:
     service = Service(size=300, names=False, known=100_000)
     with pytest.raises(TooLongError):
         service.says(*talk(1, 40), user("go on"))
-    assert len(service.refused) <= 2
+    assert len(service.refused) == 2
+    assert service.gauge.size() < service.refused[1], "what was refused twice has taught twice"
 
 
 def test_a_service_whose_tokens_are_smaller_than_ours_is_not_refused_for_long() -> None:
@@ -220,3 +221,19 @@ def test_what_fills_a_model_is_told_by_kind() -> None:
     assert not filling.exact
     assert filling.used == pytest.approx(service.gauge.tokens(service.fit.weight(request)), rel=0.1)
     assert filling.free == filling.window - filling.reserved - filling.used
+
+
+def test_in_another_process_what_was_made_shorter_still_fits_by_what_was_learned() -> None:
+    service = Service(size=9000, known=9000, factor=0.6)
+    messages: tuple[Message, ...] = (user("begin"),)
+    for number in range(20):
+        reply = service.says(*messages)
+        messages = (*messages, reply.message, *talk(100 + number, 2), user(f"wish {number}"))
+    last = service.sent[-1].messages
+    messages = messages[: -len(talk(119, 2)) - 2]
+    again = Service(size=9000, known=9000, factor=0.6)
+    again.fit = Fit(held=service.kept[-1])
+    ask = fitting(again._answer, again.fit, again.model)
+    ask(Request(system="You help.", messages=(*messages, user("on"))), lambda piece: None)
+    assert not again.told
+    assert again.sent[0].messages[: len(last)] == last
