@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from threading import Event
 from time import monotonic
 
+import pytest
+
 from agent.store import log
 from tests.crash.kit import begun, newest, orphans
 from tests.e2e.ts import Ts
@@ -82,6 +84,7 @@ def test_of_two_that_go_on_with_one_run_one_does_and_the_other_is_told_who(ts: T
     assert ran(ts) == ["first", "slow", "last"]
 
 
+@pytest.mark.campaign
 def test_many_that_go_on_with_one_run_do_its_work_once(ts: Ts) -> None:
     ts.write("plan.yaml", WAITS)
     with begun(ts, ("run", "plan.yaml")) as process:

@@ -147,7 +147,7 @@ def seen(events: Sequence[Event]) -> None:
 
 TestRuns = Runs.TestCase
 TestRuns.settings = settings(
-    max_examples=max(settings().max_examples // 4, 1),
+    max_examples=max(settings().max_examples // 6, 1),
     stateful_step_count=12,
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
