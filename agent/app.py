@@ -8,6 +8,7 @@ chat's prompt does not wait for it.
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from agent.engine import prompt
-from agent.engine.budget import Budget, within
+from agent.engine.budget import Budget, Estimate, within
 from agent.engine.chat import converse
 from agent.engine.fitting import Fit, Model, fitting
 from agent.engine.guard import Gate
@@ -30,6 +31,7 @@ from agent.engine.speech import (
     submit_plan,
 )
 from agent.engine.tokens import Gauge
+from agent.engine.veiled import veiled
 from agent.engine.whole import whole
 from agent.errors import AgentError, PlanError, ToolError, UsageError
 from agent.event import (
@@ -41,12 +43,12 @@ from agent.event import (
 from agent.message import Message, Request, Usage, summed
 from agent.plan import Plan, Step, checked, expanded
 from agent.providers import prices, retry, services, watch, window
-from agent.providers.estimate import Estimate
 from agent.seams import Ask, Choose, Emit, Provider, Sink
+from agent.secret import Veil
 from agent.settings import Given, Settings
 from agent.shell.place import Facts
 from agent.stop import Stop
-from agent.store import history, log, project, settingsfile
+from agent.store import gitsettings, history, log, project, seal, settingsfile
 from agent.store import skills as skillfiles
 from agent.store.content import Content
 from agent.tool import Context, Outcome, Tool
@@ -132,14 +134,14 @@ class App:
             roots=tuple(str(Path(each).resolve()) for each in self.settings.add_dirs),
             real=realpath,
         )
+        self.veil = Veil(loaded.secrets)
         self.gate = Gate(
             self.settings.permission_mode, self.settings.permissions, people.ask, facts
         )
-        self.shown = log.Log(None, self.sinks)  # what happens outside of a run
+        self.shown = log.Log(None, self.sinks, self.veil)  # what happens outside of a run
         self._providers: dict[str, Provider] = {}
         self._pauses: dict[str, retry.Pause] = {}  # by service: all its callers wait together
-        self._guesses: dict[str, Estimate] = {}  # by model: what a call may cost
-        self._gauges: dict[str, Gauge] = {}  # by model: how much it takes
+        self._gauges: dict[str, Gauge] = {}  # by model: how much it takes, and what it counts
         self._lock = Lock()
         self._kept = True  # whether the working tree can be kept
 
@@ -158,15 +160,27 @@ class App:
 
     @cached_property
     def survey(self) -> project.Survey:
-        found = project.survey(self.cwd, self.environment)
+        found = project.survey(self.cwd, self.environment, trusted=self.trusted)
         for text in found.notices:
             self.notice(text)
         return found
 
     @cached_property
     def environment(self) -> dict[str, str]:
-        """Of commands, without what is known of the project."""
-        return settingsfile.child_environment()
+        """Of commands, without what is known of the project. Where that is not trusted, no program
+        of its own is found by a bare name, and none that its git settings name is run."""
+        env = settingsfile.child_environment()
+        if self.trusted:
+            return env
+        path = os.pathsep.join(
+            each for each in env["PATH"].split(os.pathsep) if not self._own(Path(each))
+        )
+        env["PATH"] = path or os.defpath
+        return env | gitsettings.calmed(self.cwd, env)
+
+    def _own(self, path: Path) -> bool:
+        """Whether a path leads into the working directory."""
+        return Path(realpath(path)).is_relative_to(self.cwd)
 
     @cached_property
     def skills(self) -> skillfiles.Skills:
@@ -189,6 +203,14 @@ class App:
         extra = self.settings.append_system_prompt
         return prompt.system(kind, self.known) + (f"\n{extra}\n" if extra else "")
 
+    def sealed(self, words: Iterable[str]) -> str:
+        """The seal by which these words are known as the user's own, in this directory."""
+        return seal.sealed(settingsfile.home(), (str(self.cwd), *words))
+
+    def sound(self, mark: str, words: Iterable[str]) -> bool:
+        """Whether they were sealed so."""
+        return seal.sound(settingsfile.home(), mark, (str(self.cwd), *words))
+
     # -- what steps are made from ---------------------------------------------------------------
 
     def content(self, stop: Stop) -> Content:
@@ -209,7 +231,7 @@ class App:
     def told(self) -> str:
         """SHA-256 of what steps are told, whatever the step: but for the files of the project,
         which count where a step reads them."""
-        kept = {"project", "instructions", "memory"}
+        kept = {"project", "instructions", "memory", "untrusted"}
         known = [section for section in self.survey.sections if section[0] in kept]
         words = [prompt.system(prompt.STEP, known), self.settings.append_system_prompt]
         text = msgspec.json.encode([*words, self.survey.variables], order="sorted")
@@ -349,10 +371,12 @@ class App:
         raw = self._provider(full)
         with self._lock:
             pause = self._pauses.setdefault(full.partition("/")[0], retry.Pause())
-            guess = self._guesses.setdefault(full, self._guess(full))
 
         def tell(text: str) -> None:
             emit(Notice(text=text))
+
+        def price(usage: Usage) -> float | None:
+            return prices.cost(usage, full, self.settings.prices)
 
         def wait(seconds: float) -> bool:
             stop.wait(seconds)
@@ -361,6 +385,7 @@ class App:
 
         watched = watch.stopping(raw, stop, self.settings.stream_idle, first=self._silence(full))
         metered = watch.metered(watched, emit, full, self.settings.prices)
+        guess = Estimate(gauge=self._gauge(full), price=price)
         counted = within(metered, self.budget, tell, guess=guess, stop=stop)
         patient = retry.retrying(counted, wait, tell, pause=pause)
         return whole(patient, tell=tell)
@@ -398,11 +423,6 @@ class App:
         asks = any(step.do is not None for step in plan.steps)
         used = history.used(self.cwd) if asks else []
         return forecast(plan, self.settings.max_workers, used, price)
-
-    def _guess(self, name: str) -> Estimate:
-        settings = self.settings
-        most = services.most_output(name, settings.max_output_tokens, settings.thinking_tokens)
-        return Estimate(name, most, settings.prices)
 
     def _silence(self, name: str) -> float:
         """Seconds until the first sign of a reply; what the user has said counts everywhere."""
@@ -448,11 +468,13 @@ class App:
             outline.find_symbol,
             shell.bash,
             shell.bash_output,
-            *web.web_tools({name: key.value for name, key in self.loaded.keys.items()}),
+            *web.web_tools(
+                {name: key.value for name, key in self.loaded.keys.items()}, secrets=self.veil.own
+            ),
             notes.save_memory,
             notes.todo_write,
         )
-        return {tool.name: tool for tool in given}
+        return {tool.name: veiled(tool, self.veil) for tool in given}
 
     @cached_property
     def heir(self) -> "Survivor":

@@ -34,6 +34,8 @@ class Chat:
 
     def __init__(self, app: App, session: sessions.Session | None) -> None:
         self.app, self.session = app, session
+        if session:
+            session.veil = app.veil
         self.messages: tuple[Message, ...] = session.messages if session else ()
         self._context = app.context()
         self._fit = self._fitting()
@@ -147,7 +149,7 @@ class Chat:
             except AgentError as error:  # it is written with what comes next
                 self.app.notice(str(error))
 
-        bulk = Bulk(self.app.cwd, "sessions", f"{session.id}.kept")
+        bulk = Bulk(self.app.cwd, "sessions", f"{session.id}.kept", veil=self.app.veil)
         return Fit(bulk, kept, held, "all of it stays in the session's file")
 
     def skill(self, skill: skillfiles.Skill, words: str, said: str) -> Ended:

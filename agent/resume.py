@@ -9,7 +9,8 @@ from agent.app import App
 from agent.engine import prompt
 from agent.errors import StoppedError, UsageError
 from agent.event import FORMAT, Event, PlanCreated, RunResumed, RunStarted
-from agent.runs import Ended, asked, carry_on, vouched_in
+from agent.runs import Ended, asked, carry_on, vouched_before
+from agent.secret import lacks
 from agent.standing import workspaces
 from agent.state import State
 from agent.stop import INTERRUPTED
@@ -51,15 +52,14 @@ def resume(app: App, place: workspace.Run) -> Ended:
     A log that came with a folder from elsewhere is nobody's word: its commands are asked about.
     Raises UsageError, SetupError; StoppedError where the user would rather not.
     """
-    with log.Log(place.log, app.sinks) as record:
+    with log.Log(place.log, app.sinks, app.veil) as record:
         events = record.before.events
         if record.before.notice:
             app.notice(record.before.notice)
         readable(place.id, events)
         state = State.of(events)
         created = going_on(place.id, state, events)
-        first = next((event for event in events if isinstance(event, RunStarted)), None)
-        here = first is not None and Path(first.cwd) == app.cwd
+        whole(place.id, state)
         if Path(state.cwd) != app.cwd:
             app.notice(f"this run was begun in {state.cwd}")
         model = model_of(app, state)
@@ -79,7 +79,7 @@ def resume(app: App, place: workspace.Run) -> Ended:
                 )
             )
         )
-        own = vouched_in(app, created.plan) if here and created.source != "model" else frozenset()
+        own = vouched_before(app, place.id, created)
         return carry_on(app, state, place, record, created, own, system)
 
 
@@ -106,6 +106,16 @@ def going_on(run: str, state: State, events: Iterable[Event]) -> PlanCreated:
             hint="it was cut off before anything was done, or is damaged: begin it anew",
         )
     return created[-1]
+
+
+def whole(run: str, state: State) -> None:
+    """Raise UsageError where a command is still to be run that the log holds without its secret."""
+    for step in state.listed:
+        if not state.fine(step.id) and lacks(f"{step.run}\n{step.verify}"):
+            raise UsageError(
+                f"step {step.id} of run {run} has a secret in its command, which no log keeps",
+                hint="run the plan anew; a command reads a secret from a file or a variable best",
+            )
 
 
 def model_of(app: App, state: State) -> str:

@@ -16,7 +16,7 @@ from agent.engine.fitting import Fit
 from agent.engine.pool import ExecutorPool
 from agent.engine.reuse import Reuse, skill_of
 from agent.engine.run import drive
-from agent.engine.step import Worker
+from agent.engine.step import CHECKS, Worker
 from agent.errors import (
     AgentError,
     BudgetError,
@@ -87,22 +87,55 @@ def run(
         app.notice(app.forecast(plan))
     system = app.system(prompt.STEP) if asks else ""
     place = workspace.begun(app.cwd)
-    with log.Log(place.log, app.sinks) as record:
+    with log.Log(place.log, app.sinks, app.veil) as record:
         state = State()
         state.apply(
             record(RunStarted(goal=plan.goal, cwd=str(app.cwd), model=model, version=__version__))
         )
-        created = PlanCreated(plan=plan, source=source, skills=_versions(app, plan, source))
+        created = PlanCreated(
+            plan=plan,
+            source=source,
+            skills=_versions(app, plan, source),
+            seal=app.sealed(_words(place.id, plan)) if vouched else "",
+        )
         state.apply(record(created))
         begun(place.id)
-        commands = vouched_in(app, plan) if vouched else frozenset()
-        return carry_on(app, state, place, record, created, commands, system)
+        own = vouched_in(app, plan, source) if vouched else Vouched()
+        return carry_on(app, state, place, record, created, own, system)
 
 
-def vouched_in(app: App, plan: Plan) -> frozenset[str]:
-    """The commands of a plan that the user named, but for those of skills nobody trusts."""
+class Vouched(Struct, frozen=True, kw_only=True):
+    """What of a plan is the user's own word."""
+
+    commands: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()  # globs of files that a step may change
+
+
+def vouched_in(app: App, plan: Plan, source: Source) -> Vouched:
+    """What the user's word for a plan covers: not the commands of skills nobody trusts, nor the
+    checks of a project that is not trusted. Of a plan that a model has made, what it changes as
+    well, but no command that is always asked about."""
     strange = (skill.plan for skill in app.skills.all if not skill.trusted)
-    return commands_of(plan).difference(*map(commands_of, strange))
+    commands = commands_of(plan).difference(*map(commands_of, strange))
+    if not app.trusted:
+        commands = frozenset(each for each in commands if not CHECKS.search(each))
+    if source != "model":
+        return Vouched(commands=commands)
+    writes = (glob for step in plan.steps for glob in step.writes or ())
+    return Vouched(commands=frozenset(filter(app.gate.usual, commands)), writes=frozenset(writes))
+
+
+def vouched_before(app: App, run: str, created: PlanCreated) -> Vouched:
+    """The same of a run that is gone on with: of a log that came from elsewhere, nothing."""
+    if not app.sound(created.seal, _words(run, created.plan)):
+        return Vouched()
+    return vouched_in(app, created.plan, created.source)
+
+
+def _words(run: str, plan: Plan) -> list[str]:
+    """What a seal is about: this run, and all that it may run and change."""
+    writes = (glob for step in plan.steps for glob in step.writes or ())
+    return [run, *sorted(commands_of(plan)), "", *sorted(writes)]
 
 
 def _versions(app: App, plan: Plan, source: Source) -> dict[str, str]:
@@ -122,7 +155,7 @@ def carry_on(
     place: workspace.Run,
     record: Callable[[Event], Event],
     created: PlanCreated,
-    vouched: frozenset[str],
+    vouched: Vouched,
     system: str,
 ) -> Ended:
     """Carry a run from where it stands to its end; `created` tells where its plan is from."""
@@ -187,14 +220,12 @@ def writes(state: State) -> bool:
     return any(step.writes != () for step in state.listed)
 
 
-def _worker(
-    app: App, place: workspace.Run, stop: Stop, vouched: frozenset[str], system: str
-) -> Worker:
+def _worker(app: App, place: workspace.Run, stop: Stop, vouched: Vouched, system: str) -> Worker:
     from agent.tools.child.command import command
 
     home = place.workspace.resolve()
     skills = app.skills  # read here: what there is to say of them is this thread's to tell
-    bulk = Bulk(app.cwd, "workspace", place.id, ".kept")
+    bulk = Bulk(app.cwd, "workspace", place.id, ".kept", veil=app.veil)
 
     def models(name: str, stop: Stop, emit: Emit) -> Provider:
         fit = Fit(bulk, where="the outputs that were dropped are in the run's workspace")
@@ -213,7 +244,8 @@ def _worker(
         revise_system=prompt.REVISE,
         workspace=home,
         max_turns=app.settings.max_turns,
-        vouched=vouched,
+        vouched=vouched.commands,
+        granted=vouched.writes,
         find=lambda name: skills.find(name).plan,
         keep=app.keep,
     )

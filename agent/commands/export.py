@@ -9,11 +9,9 @@ import msgspec
 
 from agent.errors import AgentError, UsageError
 from agent.message import Message
-from agent.secret import redacted
+from agent.secret import OPAQUE, redacted
 from agent.store.sessions import Session
 from agent.views.transcript import FORMS, Said, Transcript, markdown
-
-OPAQUE = {"data", "signature", "redacted"}  # what is no text: images, what only a service reads
 
 
 def transcript(session: Session, secrets: Iterable[str] = ()) -> Transcript:

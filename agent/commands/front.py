@@ -18,11 +18,13 @@ from msgspec import structs
 
 from agent.app import NOBODY, App, People
 from agent.commands.signals import heard, signals
+from agent.commands.trust import Consent, consent
 from agent.errors import AgentError, ConsentError, FaultError, UsageError
 from agent.event import Event
 from agent.rule import listed
 from agent.runs import Ended
 from agent.seams import Sink
+from agent.secret import Veil
 from agent.settings import MODES
 from agent.stop import HUNG_UP, INTERRUPTED, Stop
 from agent.store import sessions, settingsfile
@@ -125,11 +127,19 @@ def fault() -> FaultError:
     """The traceback in a file that only the user can read, and the line that names it."""
     kind, error, _ = sys.exc_info()
     with NamedTemporaryFile(
-        "w", prefix="ts-fault-", suffix=".txt", delete=False, encoding="utf-8"
+        "w", prefix="ts-fault-", suffix=".txt", delete=False, encoding="utf-8", errors="replace"
     ) as file:
-        traceback.print_exc(file=file)
+        file.write(veil().text(traceback.format_exc()))
     name = kind.__name__ if kind else "error"
     return FaultError(f"a fault of ts itself: {name}: {error}", hint=f"details: {file.name}")
+
+
+def veil() -> Veil:
+    """What is known of the user's secrets where there is no App, or there may be none."""
+    try:
+        return Veil(settingsfile.own_secrets(Path.cwd()))
+    except OSError:  # there is no such directory any more
+        return Veil(settingsfile.own_secrets(settingsfile.home()))
 
 
 def told(error: AgentError, form: str, began: float) -> int:
@@ -137,7 +147,8 @@ def told(error: AgentError, form: str, began: float) -> int:
     if form in {"json", "stream-json"}:
         taken = int((monotonic() - began) * 1000)
         try:
-            print_json(result(code=error.exit_code, answer="", duration_ms=taken, error=error))
+            made = result(code=error.exit_code, answer="", duration_ms=taken, error=error)
+            print_json(veil().value(made))
         except BrokenPipeError:  # whoever hears of it, it has gone wrong
             pass
         except AgentError:  # nor can this
@@ -148,9 +159,10 @@ def told(error: AgentError, form: str, began: float) -> int:
 
 
 def say_error(error: AgentError) -> None:
-    say(f"ts: {error}")
+    hidden = veil()
+    say(hidden.text(f"ts: {error}"))
     if error.hint:
-        say(f"    {error.hint}")
+        say(hidden.text(f"    {error.hint}"))
 
 
 def say(text: str) -> None:
@@ -292,7 +304,7 @@ class Screen:
             ended = structs.replace(ended, error=refusal(app))
         if self.typed.output_format == "text":
             if ended.answer:
-                answer(ended.answer)
+                answer(app.veil.spoken(ended.answer))
             if ended.error:
                 say_error(ended.error)
             return ended.code
@@ -310,7 +322,7 @@ class Screen:
             denials=tally.denials,
             error=ended.error,
         )
-        print_json(told)
+        print_json(app.veil.value(told))
         return ended.code
 
 
@@ -345,13 +357,15 @@ def opened(
 ) -> Iterator[App]:
     """The App of a command other than the chat, with its settings read and signals caught."""
     cwd = cwd or directory()
-    loaded = load(typed, cwd)
+    asks = people(Stop())
+    agreed = consent(cwd, flag=typed.trust, choose=asks.choose if asks.there else None)
+    loaded = load(typed, cwd, agreed)
     stop = Stop(seconds=loaded.layered.settings.timeout)
     heard = [hearing(sink, stop) for sink in sinks]
-    app = App(cwd, loaded, stop=stop, sinks=heard, people=people(stop), trusted=typed.trust)
+    app = App(cwd, loaded, stop=stop, sinks=heard, people=people(stop), trusted=agreed.trusted)
     with signals(stop):
         try:
-            for text in loaded.notices:
+            for text in (*agreed.notices, *loaded.notices):
                 app.notice(text)
             yield app
         finally:
@@ -372,9 +386,12 @@ def hearing(sink: Sink, stop: Stop) -> Sink:
     return heard
 
 
-def load(typed: argparse.Namespace, cwd: Path) -> settingsfile.Loaded:
+def load(
+    typed: argparse.Namespace, cwd: Path, agreed: Consent | None = None
+) -> settingsfile.Loaded:
     extra = Path(typed.settings) if typed.settings else None
-    return settingsfile.load(cwd, flags=flags(typed), extra=extra, trusted=typed.trust)
+    trusted = agreed is not None and agreed.trusted
+    return settingsfile.load(cwd, flags=flags(typed), extra=extra, trusted=trusted)
 
 
 def session_of(typed: argparse.Namespace, app: App) -> sessions.Session:

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Lock
 
 from agent.errors import AgentError
+from agent.secret import Veil
 from agent.store.disk import private
 from agent.store.workspace import prepared
 
@@ -20,19 +21,20 @@ class Bulk:
     """Keeps texts in `.agent/NAMES…` of a working directory, which is made for the first of them.
 
     Called with a text it returns its path from the working directory, and "" where it could not be
-    kept: the disk refuses it, or it would be too much. Threads may share it.
+    kept: the disk refuses it, or it would be too much. What `veil` knows for a secret is not kept.
+    Threads may share it.
     """
 
     most = MOST
 
-    def __init__(self, cwd: Path, *names: str) -> None:
-        self._cwd, self._names = cwd, names
+    def __init__(self, cwd: Path, *names: str, veil: Veil | None = None) -> None:
+        self._cwd, self._names, self._veil = cwd, names, veil or Veil()
         self._directory: Path | None = None
         self._bytes = 0
         self._lock = Lock()
 
     def __call__(self, text: str) -> str:
-        data = text.encode("utf-8", "surrogatepass")
+        data = self._veil.text(text).encode("utf-8", "surrogatepass")
         name = f"{hashlib.sha256(data).hexdigest()[:16]}.txt"
         with self._lock:
             try:

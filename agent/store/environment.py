@@ -34,6 +34,11 @@ SECRET = re.compile(
     r"API_?KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE_?KEY|ACCESS_?KEY|AUTH(?!OR)|SESSION",
     re.IGNORECASE,
 )
+# What such variables hold besides: places, switches, plain words and numbers.
+_NO_SECRET = re.compile(
+    r"[/~.].*|[a-z][a-z0-9+.]*:(?://)?[/\w.:=,-]*|[A-Za-z]{0,19}|[\d.,:]*|(?=.{0,19}\Z).*\s.*",
+    re.DOTALL,
+)
 SECRET_VALUE = re.compile(r"://[^/\s@]*:[^/\s@]+@")  # an address with a password
 
 
@@ -53,6 +58,19 @@ def allowed(environ: Mapping[str, str]) -> dict[str, str]:
     # A relative entry would let whatever directory a command stands in bring its own programs.
     path = os.pathsep.join(filter(os.path.isabs, kept.get("PATH", "").split(os.pathsep)))
     return {**kept, "PATH": path or os.defpath, "TERM": "dumb"}
+
+
+def secrets(values: Mapping[str, str]) -> dict[str, str]:
+    """The values that are secrets by their variables' names, each with the name; and those that
+    hold a password by their form."""
+    return {
+        value: name
+        for name, each in values.items()
+        if (value := each.strip())
+        and (
+            SECRET_VALUE.search(value) or (SECRET.search(name) and not _NO_SECRET.fullmatch(value))
+        )
+    }
 
 
 def _without_own(kept: dict[str, str], environ: Mapping[str, str]) -> None:

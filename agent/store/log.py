@@ -30,6 +30,7 @@ from agent.event import (
     is_kept,
 )
 from agent.seams import Sink
+from agent.secret import Veil
 from agent.store.disk import failed, opened
 from agent.store.lines import LONGEST, Lines, encodable, lines, now
 
@@ -80,12 +81,15 @@ class Log:
 
     Opened on a log that is there it goes on after the last whole line; `before` is what it
     found. Without a path it writes nothing and events belong to no run: a plain chat. An event
-    that is not kept is shown with the number of the last one that is.
+    that is not kept is shown with the number of the last one that is. What `veil` knows for a
+    secret is neither written nor shown.
     Raises UsageError if another process writes this log, AgentError where it can't be written.
     """
 
-    def __init__(self, path: Path | None, sinks: Sequence[Sink] = ()) -> None:
-        self._sinks = sinks
+    def __init__(
+        self, path: Path | None, sinks: Sequence[Sink] = (), veil: Veil | None = None
+    ) -> None:
+        self._sinks, self._veil = sinks, veil or Veil()
         self._run = path.stem if path else None
         self._file: Lines | None = None
         self.before = Record()
@@ -96,7 +100,8 @@ class Log:
         self._seq = self.before.seq
 
     def __call__(self, event: Event) -> Event:
-        """Keep an event and show it; return it with its time, run and number.
+        """Keep an event and show it; return it as it was kept, with its time, run and number. A
+        plan is returned as it is: what it runs is never changed.
 
         Raises AgentError if it could not be kept; it has then not been shown.
         """
@@ -107,12 +112,16 @@ class Log:
         except UnicodeEncodeError:
             event = encodable(event)
             line = encode(event)
+        told = event
+        if self._veil.shows(line):
+            told = self._veil.over(event)
+            line = encode(told)
         if kept and self._file:
             self._file.add(sealed(line), sync=isinstance(event, BOUNDARIES))
         self._seq += kept
         for sink in self._sinks:
-            sink(event)
-        return event
+            sink(told)
+        return event if isinstance(event, (PlanCreated, PlanRevised)) else told
 
     def close(self) -> None:
         if self._file:

@@ -123,6 +123,7 @@ class Calls(Struct, frozen=True, kw_only=True):
                 stderr=told,
                 start_new_session=True,
                 pass_fds=(self.lock,),
+                umask=0o077,
             )
             with process, self._watched(process):
                 assert process.stdout, "started with a pipe"

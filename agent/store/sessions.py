@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from agent.errors import AgentError, UsageError
 from agent.message import Message
+from agent.secret import Veil
 from agent.store.disk import failed
 from agent.store.lines import Lines, encodable, lines, now
 from agent.store.tree import (
@@ -55,13 +56,15 @@ class Summary(Struct, frozen=True, kw_only=True):
 class Session:
     """A conversation that is under way. One process writes it; close it at the end.
 
-    Its file is made with the first message; that of a fork takes over the messages then.
+    Its file is made with the first message; that of a fork takes over the messages then. What
+    `veil` knows for a secret is not written: whoever goes on with it later does without.
     """
 
     def __init__(self, cwd: Path, id: str, tree: Tree | None = None, *, of: str = "") -> None:
         self.id, self.cwd = id, cwd
         self.path = folder(cwd, "sessions") / f"{id}.jsonl"
         self.notices: tuple[str, ...] = ()  # what a user should know about how it was found
+        self.veil = Veil()
         self._of = of
         self._tree = tree or Tree()
         self._file: Lines | None = None
@@ -180,6 +183,7 @@ class Session:
         if compacted := self._tree.compaction():
             tree.take(compacted)
         forked = Session(self.cwd, new(self.cwd).id, tree, of=self.id)
+        forked.veil = self.veil
         forked._begin()
         forked._catch_up()
         return forked
@@ -217,6 +221,8 @@ class Session:
         except UnicodeEncodeError:
             record = encodable(record)
             line = encode(record)
+        if self.veil.shows(line):
+            line = encode(self.veil.over(record))
         self._tree.lines += 1
         self._tree.take(record)
         self._waiting.append(line)

@@ -2,8 +2,8 @@
 
 The only module that reads the environment. Later wins: defaults, the user's file, the project's,
 its settings.local.yaml, --settings FILE, the environment, flags. What a directory that is not
-trusted says counts only where it forbids or asks. A key goes to a base URL of its own source or
-to one the user has set, so that a cloned repository can't have it sent elsewhere.
+trusted says counts only where it forbids, asks or lowers a limit. A key goes to a base URL of its
+own source or to one the user has set, so that a cloned repository can't have it sent elsewhere.
 """
 
 import os
@@ -19,10 +19,10 @@ from msgspec import Struct
 
 from agent.errors import UsageError
 from agent.rule import read
-from agent.settings import MODES, Given, Layered, Settings, merged
+from agent.settings import MODES, Given, Layered, Mode, Settings, merged
 from agent.store import yamlfile
 from agent.store.disk import contents
-from agent.store.environment import allowed
+from agent.store.environment import allowed, secrets
 from agent.store.yamlfile import Node
 
 ENVIRONMENT = "environment"  # an origin
@@ -34,6 +34,10 @@ _URL = re.compile(r"([A-Z][A-Z0-9_]*)_BASE_URL")
 
 # Settings that loosen what a user is protected by: no project sets them, trusted or not.
 USERS_ALONE = {"permission_mode": {"auto"}, "sandbox": {"off"}}
+
+# What of an untrusted file may make things stricter, and nothing else.
+STRICTEST: tuple[Mode, ...] = ("plan", "default", "accept-edits", "auto")
+LIMITS = ("max_budget_usd", "max_tokens_total", "max_turns", "max_workers", "timeout")
 
 # What loads code, sends traffic elsewhere or vouches for servers; named where a .env has it.
 NEVER = re.compile(
@@ -49,6 +53,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
     layered: Layered
     keys: dict[str, Given] = {}  # by variable: ANTHROPIC_API_KEY
     urls: dict[str, Given] = {}  # by variable: ANTHROPIC_BASE_URL; each may get the key beside it
+    secrets: dict[str, str] = {}  # what must not be kept or shown: value → its variable
     notices: tuple[str, ...] = ()  # what was passed over, and why
 
     def url(self, service: str, variable: str) -> Given | None:
@@ -96,7 +101,8 @@ def load(
     env, dotenv = environment(), _dotenv(cwd, notices)
     layers = [_user_layer(home / ".config/tianshu/settings.yaml")]
     for name in ("settings.yaml", "settings.local.yaml"):
-        layers += [_project_layer(cwd / ".agent" / name, trusted, notices)]
+        base = None if trusted else merged(*layers).settings
+        layers += [_project_layer(cwd / ".agent" / name, base, notices)]
     if extra is not None:
         layers.append(_user_layer(extra, needed=True))
     layers.append(_model_layer(env, dotenv, trusted, notices))
@@ -104,7 +110,18 @@ def load(
     layered = merged(*layers)
     sources = ((ENVIRONMENT, env), (str(cwd / ".env"), dotenv))
     keys, urls = _endpoints(sources, notices)
-    return Loaded(layered=layered, keys=keys, urls=urls, notices=tuple(notices))
+    return Loaded(
+        layered=layered,
+        keys=keys,
+        urls=urls,
+        secrets={**secrets(dotenv), **secrets(env)},
+        notices=tuple(notices),
+    )
+
+
+def own_secrets(cwd: Path) -> dict[str, str]:
+    """The secrets of the environment and of the `.env` of a directory: value → its variable."""
+    return {**secrets(_dotenv(cwd, [])), **secrets(environment())}
 
 
 def _user_layer(path: Path, *, needed: bool = False) -> Layer:
@@ -114,19 +131,19 @@ def _user_layer(path: Path, *, needed: bool = False) -> Layer:
     return (str(path), _checked(path, node))
 
 
-def _project_layer(path: Path, trusted: bool, notices: list[str]) -> Layer:
-    """What the project's file may say: without trust only what it forbids or asks about."""
+def _project_layer(path: Path, base: Settings | None, notices: list[str]) -> Layer:
+    """What the project's file may say; `base`: without trust, what it can only make stricter."""
     if not os.path.lexists(path):
         return (str(path), {})
     try:
         node = yamlfile.load(path)
     except UsageError as error:
-        if trusted:
+        if base is None:
             raise
         notices.append(f"passed over: {error}")
         return (str(path), {})
-    if not trusted:
-        return (str(path), _tightening(path, node, notices))
+    if base is not None:
+        return (str(path), _tightening(path, node, base, notices))
     values = _checked(path, node)
     for name, loose in USERS_ALONE.items():
         if values.get(name) in loose:
@@ -137,24 +154,57 @@ def _project_layer(path: Path, trusted: bool, notices: list[str]) -> Layer:
     return (str(path), values)
 
 
-def _tightening(path: Path, node: Node | None, notices: list[str]) -> dict[str, Any]:
-    """The rules of an untrusted file that forbid or ask; the rest is named and passed over."""
-    values = yamlfile.plain(node)
-    given = values if isinstance(values, dict) else {}
-    rules = given.get("permissions")
-    rules = rules if isinstance(rules, dict) else {}
-    tight: dict[str, list[str]] = {}
+def _tightening(
+    path: Path, node: Node | None, base: Settings, notices: list[str]
+) -> dict[str, Any]:
+    """The rules of an untrusted file that forbid or ask, its limits that are lower than those of
+    `base`, its stricter mode; the rest is named and passed over."""
+    given, rules = _said(node)
+    tight: dict[str, Any] = {}
     for name in ("deny", "ask"):
         for rule in rules[name] if isinstance(rules.get(name), list) else ():
             with suppress(UsageError):  # what is no rule forbids nothing
                 read(str(rule))
-                tight.setdefault(name, []).append(str(rule))
-    if set(given) - {"permissions"} or set(rules) - set(tight) or not given:
+                tight.setdefault("permissions", {}).setdefault(name, []).append(str(rule))
+    mode = MODES.get(str(given.get("permission_mode")))
+    if mode and STRICTEST.index(mode) < STRICTEST.index(base.permission_mode):
+        tight["permission_mode"] = mode
+    for name in (name for name in LIMITS if name in given):
+        with suppress(msgspec.ValidationError):
+            read_as = msgspec.convert({name: given[name]}, Settings, strict=False)
+            value, most = getattr(read_as, name), getattr(base, name)
+            if value is not None and (most is None or value < most):
+                tight[name] = value
+    loose = set(given) - set(tight) - {"permissions"}
+    if loose or set(rules) - set(tight.get("permissions", ())) or not given:
         notices.append(
             f"{path} is passed over: it counts with --trust"
-            + (" (what it denies or asks about counts)" if tight else "")
+            + (" (what makes things stricter counts)" if tight else "")
         )
-    return {"permissions": tight} if tight else {}
+    return tight
+
+
+def _said(node: Node | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a file sets, and its permission rules, whatever it is."""
+    values = yamlfile.plain(node)
+    given = values if isinstance(values, dict) else {}
+    rules = given.get("permissions")
+    return given, rules if isinstance(rules, dict) else {}
+
+
+def loosens(path: Path) -> bool:
+    """Whether a project's file says more than what it forbids or asks about."""
+    try:
+        given, rules = _said(yamlfile.load(path))
+    except UsageError:
+        return True
+    mode = {"permission_mode"} if given.get("permission_mode") == "plan" else set()
+    return bool(set(given) - {"permissions"} - mode or set(rules) - {"deny", "ask"} or not given)
+
+
+def model_of_dotenv(cwd: Path) -> str:
+    """The model that the `.env` of a directory names; "" for none."""
+    return _dotenv(cwd, []).get("TS_MODEL", "").strip()
 
 
 def _checked(path: Path, node: Node | None) -> dict[str, Any]:

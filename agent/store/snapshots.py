@@ -320,5 +320,7 @@ def _write(path: Path, data: bytes) -> None:
             return
     fresh = path.with_name(f"{path.name}.lock")
     fresh.unlink(missing_ok=True)
-    fresh.write_bytes(data)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
+        file.write(data)
     fresh.replace(path)
