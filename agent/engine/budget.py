@@ -14,8 +14,9 @@ from typing import Protocol
 
 from msgspec import Struct, structs
 
+from agent.engine.tokens import Gauge, weight_of, weight_of_request
 from agent.errors import BudgetError
-from agent.message import Reply, Request, Say
+from agent.message import Message, Reply, Request, Say, Usage
 from agent.seams import Provider
 from agent.stop import Stop
 
@@ -31,6 +32,22 @@ class Guess(Protocol):
     A price that is not known counts as 0."""
 
     def __call__(self, request: Request, reply: Reply | None = None) -> tuple[int, float]: ...
+
+
+class Estimate(Struct, frozen=True, kw_only=True):
+    """A Guess for one model: the request as its gauge weighs it, priced as if no cache served any,
+    and as long a reply as it may give. What its service has counted counts so."""
+
+    gauge: Gauge
+    price: Callable[[Usage], float | None]
+
+    def __call__(self, request: Request, reply: Reply | None = None) -> tuple[int, float]:
+        if reply and reply.usage.total:
+            return reply.usage.total, reply.cost_usd or 0.0
+        gauge = self.gauge
+        output = gauge.reply if reply is None else gauge.tokens(weight_of(reply.message))
+        usage = Usage(input_tokens=gauge.tokens(weight_of_request(request)), output_tokens=output)
+        return usage.total, self.price(usage) or 0.0
 
 
 def told_by_reply(request: Request, reply: Reply | None = None) -> tuple[int, float]:
@@ -169,17 +186,31 @@ def within(
 ) -> Provider:
     """The same provider, which is not called once the budget is spent: BudgetError.
 
-    `tell` is told when most is spent. See `Budget.reserved` for what is waited for.
+    A reply that breaks off counts as far as it came: its service counts it as well, and tells
+    nobody. `tell` is told when most is spent. See `Budget.reserved` for what is waited for.
     """
 
     def counted(request: Request, say: Say) -> Reply:
         if not budget.limited:
             return provider(request, say)
+        signs = list[str]()
+
+        def heard(piece: str) -> None:
+            signs.append(piece)
+            say(piece)
+
+        def count(reply: Reply) -> None:
+            if warning := budget.add(*guess(request, reply)):
+                tell(warning)
+
         with budget.reserved(*guess(request), stop):
-            reply = provider(request, say)
-            warning = budget.add(*guess(request, reply))
-        if warning:
-            tell(warning)
+            try:
+                reply = provider(request, heard)
+            except BaseException:
+                if len(signs) > 1:  # the first says no more than that the request is on its way
+                    count(Reply(message=Message(role="assistant", text="".join(signs))))
+                raise
+            count(reply)
         return reply
 
     return counted

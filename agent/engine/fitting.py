@@ -13,7 +13,14 @@ from msgspec import Struct, structs
 from agent.engine import prompt
 from agent.engine.chat import silent
 from agent.engine.compaction import Keep, Means, Replaced, compacted, nowhere, transcript
-from agent.engine.tokens import Gauge, head, weight, weight_of, weight_of_all
+from agent.engine.tokens import (
+    Gauge,
+    head,
+    weight,
+    weight_of,
+    weight_of_all,
+    weight_of_request,
+)
 from agent.errors import ModelError, TooLongError, UsageError
 from agent.message import Filling, Message, Reply, Request, Say, Usage
 from agent.seams import Provider
@@ -162,7 +169,7 @@ class Fit:
         """Of a request; what was there already at the last one is not weighed again."""
         if last := self._begins(sent):
             return last.weight + weight_of_all(sent.messages[len(last.request.messages) :])
-        return head(sent) + weight_of_all(sent.messages)
+        return weight_of_request(sent)
 
     def tokens(self, sent: Request, gauge: Gauge) -> int:
         """Of a request: what was reported of the last one, and the rest estimated."""

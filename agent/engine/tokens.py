@@ -110,6 +110,10 @@ def head(request: Request) -> float:
     return weight(request.system) + weight(json.encode(request.tools).decode())
 
 
+def weight_of_request(request: Request) -> float:
+    return head(request) + weight_of_all(request.messages)
+
+
 FIRST = 1.1  # the factor before anything has been learned
 UNLIKELY = (0.3, 3.0)  # of a factor: such a report counts something else
 JUMP = (0.6, 1.6)  # from a factor that has been learned to the next
@@ -135,8 +139,8 @@ class Gauge:
         reply: int = 0,
         ask: Callable[[], int | None] = lambda: None,
     ) -> None:
-        self.name = name
-        self._size, self._reply, self._ask = usual, reply, ask
+        self.name, self.reply = name, reply
+        self._size, self._ask = usual, ask
         self._asks = 0 if sure else ASKS
         self._factor, self._learned = FIRST, False
         self._lock = Lock()
@@ -153,7 +157,7 @@ class Gauge:
     def room(self, tokens: int = 0) -> int:
         """The same without the reply's."""
         size = self.size(tokens)
-        return size - min(self._reply, size // 4)
+        return size - min(self.reply, size // 4)
 
     @property
     def factor(self) -> float:
@@ -199,5 +203,5 @@ class Gauge:
                 self._size = error.most
             elif thought < self._size:
                 self._size = max(thought * 9 // 10, 1)
-            if thought <= self._size - min(self._reply, self._size // 4):  # it was more than that
+            if thought <= self._size - min(self.reply, self._size // 4):  # it was more than that
                 self._factor = min(self._size / max(weight, 1.0), high)

@@ -24,8 +24,8 @@ SMALLER = 2  # how often a call is asked for in smaller pieces
 def whole(provider: Provider, *, tell: Callable[[str], None] = lambda text: None) -> Provider:
     """The same provider, whose replies are whole. Raises CutError where none came; see above.
 
-    `tell` is told what is asked for again. The usage is that of the last request: it tells how full
-    the context is.
+    `tell` is told what is asked for again. The usage is that of the request itself, not of those
+    for further pieces: it tells how large that was.
     """
 
     def complete(request: Request, say: Say) -> Reply:
@@ -37,7 +37,7 @@ def whole(provider: Provider, *, tell: Callable[[str], None] = lambda text: None
             return provider(request, say)
 
         asked, reply = request, again(counted, request, say, tell, FULL)
-        text, smaller = "", 0
+        usage, text, smaller = reply.usage, "", 0
         for _ in range(PIECES - 1):
             if not reply.full:
                 break
@@ -61,7 +61,7 @@ def whole(provider: Provider, *, tell: Callable[[str], None] = lambda text: None
                 hint="write in smaller pieces: a long file in several calls, a long answer in "
                 "parts; or raise max_output_tokens",
             )
-        return prefixed(reply, text)
+        return structs.replace(prefixed(reply, text), usage=usage)
 
     return complete
 

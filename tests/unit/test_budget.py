@@ -3,11 +3,12 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from itertools import pairwise
 
 import pytest
+from msgspec import structs
 
-from agent.engine.budget import Budget, Notes, StepBudget, hurried, within
+from agent.engine.budget import Budget, Estimate, Notes, StepBudget, hurried, within
+from agent.engine.tokens import Gauge, weight_of_request
 from agent.errors import BudgetError, ServiceError, StoppedError
 from agent.message import Message, Reply, Request, Say, Usage
-from agent.providers.estimate import Estimate
 from agent.providers.script import Script
 from agent.stop import INTERRUPTED, Stop
 
@@ -173,26 +174,47 @@ def test_few_turns_are_no_reason_to_hurry() -> None:
 # -- what a call may use -------------------------------------------------------------------------
 
 
-def test_what_a_call_may_use_is_guessed_from_its_bytes_and_what_was_counted_before() -> None:
-    estimate = Estimate("anthropic/m", 1000, {"m": {"input": 10, "output": 100}})
-    long = Request(system="", messages=(Message(role="user", text="x" * 60_000),))
+def priced(usage: Usage) -> float:
+    return usage.input_tokens * 0.001 + usage.output_tokens * 0.01
+
+
+def test_what_a_call_may_use_is_guessed_by_what_its_service_has_counted_before() -> None:
+    estimate = Estimate(gauge=Gauge("a/m", 100_000, reply=1000), price=priced)
+    long = Request(system="", messages=(Message(role="user", text="some words " * 5000),))
     tokens, dollars = estimate(long)
-    assert tokens == pytest.approx(21_000, abs=10)
-    assert dollars == pytest.approx(0.2 + 0.1, abs=0.001)
-    counted = Reply(
-        message=Message(role="assistant", text="x"),
-        usage=Usage(input_tokens=10_000, cache_read_input_tokens=5_000, output_tokens=7),
-        cost_usd=0.11,
-    )
-    assert estimate(long, counted) == (15_007, 0.11)
-    assert estimate(long)[0] == pytest.approx(16_000, abs=10)
+    assert tokens == estimate.gauge.tokens(weight_of_request(long)) + 1000
+    assert dollars == pytest.approx((tokens - 1000) * 0.001 + 10)
+    counted = structs.replace(spending(15_000), cost_usd=0.11)
+    assert estimate(long, counted) == (15_000, 0.11)
+    estimate.gauge.heard(weight_of_request(long), 15_000)
+    assert estimate(long)[0] == pytest.approx(16_000, abs=1)
 
 
 def test_what_a_service_does_not_count_is_guessed() -> None:
-    estimate = Estimate("compat/m", 1000, {"m": {"input": 10, "output": 100}})
-    long = Request(system="", messages=(Message(role="user", text="x" * 60_000),))
-    silent = Reply(message=Message(role="assistant", text="y" * 300))
-    tokens, dollars = estimate(long, silent)
-    assert tokens == pytest.approx(20_100, abs=10)
-    assert dollars == pytest.approx(0.21, abs=0.001)
-    assert Estimate("ollama/m", 1000)(long)[1] == 0
+    estimate = Estimate(gauge=Gauge("a/m", 100_000, reply=1000), price=priced)
+    silent = Reply(message=Message(role="assistant", text="some words " * 100))
+    tokens, dollars = estimate(REQUEST, silent)
+    assert 150 < tokens < 400
+    assert dollars == pytest.approx(tokens * 0.01, rel=0.1)
+    free = structs.replace(estimate, price=lambda usage: None)
+    assert free(REQUEST, silent) == (tokens, 0.0), "what is not known counts nothing"
+
+
+@pytest.mark.parametrize(
+    ("said", "counts"),
+    [([], False), ([""], False), (["", ""], True), (["", "some words " * 100], True)],
+    ids=["nothing", "sent", "begun", "text"],
+)
+def test_a_reply_that_breaks_off_counts_as_far_as_it_came(said: list[str], counts: bool) -> None:
+    def broken(request: Request, say: Say) -> Reply:
+        for piece in said:
+            say(piece)
+        raise ServiceError("the stream broke")
+
+    budget, told = Budget(tokens=300), list[str]()
+    guess = Estimate(gauge=Gauge("a/m", 100_000), price=priced)
+    long = Request(system="some words " * 100, messages=REQUEST.messages)
+    for _ in range(3):
+        with pytest.raises(BudgetError if counts and budget.fault else ServiceError):
+            within(broken, budget, told.append, guess=guess)(long, quiet)
+    assert bool(budget.fault) == bool(told) == counts

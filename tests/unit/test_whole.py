@@ -1,6 +1,7 @@
 from collections.abc import Iterable
 
 import pytest
+from msgspec import structs
 
 from agent.engine.whole import PIECES, whole
 from agent.errors import CutError, ModelError
@@ -61,11 +62,12 @@ def test_a_reply_that_lacks_each_time_is_an_error_that_helps() -> None:
 
 def test_a_text_that_reaches_the_limit_again_is_continued_and_comes_as_one() -> None:
     pieces: list[str] = []
-    model = Script([filled("One tw"), filled("One two, thr"), filled("ee, fo"), reply("ur.")])
+    last = structs.replace(reply("ur."), usage=Usage(input_tokens=30, output_tokens=1))
+    model = Script([filled("One tw"), filled("One two, thr"), filled("ee, fo"), last])
     got = whole(model)(REQUEST, pieces.append)
     assert got.message == Message(role="assistant", text="One two, three, four.")
     assert (got.stop, got.full) == ("end", False)
-    assert got.usage == Usage(input_tokens=10, output_tokens=1), "how full the context is"
+    assert got.usage == Usage(input_tokens=10, output_tokens=1), "how large the request was"
     one, two, three, four = model.requests
     assert one == two == REQUEST
     assert [message.text for message in three.messages[:2]] == ["hi", "One two, thr"]
