@@ -51,6 +51,7 @@ class PlanCreated(Base, frozen=True, tag="plan.created"):
     plan: Plan
     source: Source
     skills: dict[str, str] = {}  # SHA-256 of the skills it was made from, by name
+    seal: str = ""  # that its commands are the user's own word; a log from elsewhere has none
 
 
 class StepStarted(Base, frozen=True, tag="step.started"):

@@ -12,6 +12,7 @@ from agent.commands.front import directory, load, output, say_error, session_of
 from agent.commands.signals import heard
 from agent.commands.slash import COMMANDS, CYCLE, OTHERS, named, offered
 from agent.commands.talk import row
+from agent.commands.trust import consent
 from agent.errors import AgentError, UsageError, near
 from agent.event import Text
 from agent.runs import Ended
@@ -48,19 +49,20 @@ class Repl:
 
     def __init__(self, typed: argparse.Namespace) -> None:
         cwd = directory()
-        loaded = load(typed, cwd)
         self.out = output(sys.stdout)
         level: Level = "verbose" if typed.verbose else "normal"
         self.terminal = Terminal(self.out, level, keys=sys.stdin)
         self.stop = Stop()  # of the whole chat; each turn has a child
         self.asks = TerminalAsk(self.out, sys.stdin, stop=self.stop, pause=self.terminal.paused)
+        agreed = consent(cwd, flag=typed.trust, choose=self.asks.choose, all=True)
+        loaded = load(typed, cwd, agreed)
         self.app = App(
             cwd,
             loaded,
             stop=self.stop,
             sinks=(self.terminal,),
             people=People(ask=self.asks, inquire=self.asks.inquire),
-            trusted=typed.trust,
+            trusted=agreed.trusted,
         )
         self.reading = False  # whether the user is at the prompt
         session = self.session(typed)
@@ -79,7 +81,7 @@ class Repl:
         self.loading: Thread | None = None
         self.editor.shown = self.warm
         self.lacking = ""  # why no model can be asked
-        for text in (*loaded.notices, *session.notices):
+        for text in (*agreed.notices, *loaded.notices, *session.notices):
             self.app.notice(text)
 
     def session(self, typed: argparse.Namespace) -> Session:

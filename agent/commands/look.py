@@ -9,6 +9,7 @@ import msgspec
 
 from agent.app import App
 from agent.commands.front import answer, directory, load, opened, output, print_json, say
+from agent.commands.trust import consent
 from agent.errors import PlanError, UsageError, near
 from agent.plan import NAME
 from agent.store import planfile, skills, workspace
@@ -107,10 +108,12 @@ def config(typed: argparse.Namespace) -> int:
     Raises UsageError for what is no setting: nothing is set here.
     """
     cwd = directory()
-    loaded = load(typed, cwd)
+    agreed = consent(cwd, flag=typed.trust)
+    loaded = load(typed, cwd, agreed)
     settings = msgspec.to_builtins(loaded.layered.settings)
     origins = loaded.layered.origins
     rows = [(name, value, origins.get(name, "default")) for name, value in settings.items()]
+    rows.append(("trust", agreed.trusted, agreed.why))
     rows += [(name, "set", key.origin) for name, key in loaded.keys.items()]
     rows += [(name, url.value, url.origin) for name, url in loaded.urls.items()]
     names = [name for name, _, _ in rows]
@@ -129,6 +132,6 @@ def config(typed: argparse.Namespace) -> int:
     for name, value, origin in rows:
         shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         out.line(safe(f"{name:22} {shown:30} {origin}"))
-    for text in loaded.notices:
+    for text in (*agreed.notices, *loaded.notices):
         say(f"ts: {text}")
     return 0

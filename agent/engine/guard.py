@@ -1,6 +1,7 @@
 """Tool → Tool: ask before it is used, limit what it gives back."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -11,15 +12,16 @@ from agent.errors import ToolError
 from agent.event import PermissionAsked, PermissionDecided
 from agent.permission import NOTHING, STRICTER, Verdict, decide
 from agent.plan import Step
-from agent.rule import ALIASES, EDITS, NOTES, read
+from agent.rule import ALIASES, EDITS, NOTES, fits, read
 from agent.seams import Answer, Ask, Emit, Question
 from agent.settings import Mode, Rules
-from agent.shell.place import Facts
+from agent.shell.place import Facts, kept, secret, tidy
 from agent.shell.word import ANY
 from agent.tool import Context, Outcome, Tool
 
 MOST = 60_000  # characters that a tool may give a model
 MOST_DIRS = 7  # directories that shells are thought to be in
+PATHS = ("path", "directory", "save_to")  # arguments of tools that are paths
 MOST_MADE = 10_000  # files that a run is known to have made
 
 
@@ -46,15 +48,15 @@ class Gate:
         step: Step | None = None,
         *,
         vouched: bool = False,
-        leads: str | None = None,
+        leads: Mapping[str, str] | None = None,
     ) -> None:
         """Return if the call may be made; raise ToolError with the reason if not.
 
         `vouched`: the user's own word (a command in a plan that the user named), or about nothing
         of the user's (a file in the run's workspace): only rules that deny or ask, and plan mode,
-        count. `leads`: the path that the call's path leads to, by links and such; both are judged.
+        count. `leads`: where the call's paths lead, by links and such; both are judged.
         """
-        inputs = [input] if leads is None else [input, {**input, "path": leads}]
+        inputs = [input, {**input, **leads}] if leads else [input]
         facts = self._facts if step else structs.replace(self._facts, workspaces=())
         verdict = max(
             (decide(self.mode, self._rules, name, writes, each, facts) for each in inputs),
@@ -91,6 +93,11 @@ class Gate:
                 why = "the user said no" + (f": {answer.words}" if answer.words else "")
         emit(PermissionDecided(tool=name, rule=verdict.rule, decision="deny", by=by, input=input))
         raise ToolError(f"not allowed: {why}")
+
+    def usual(self, command: str) -> bool:
+        """Whether a command is none of those that are asked about in every mode."""
+        input = {"command": command}
+        return decide("auto", self._rules, "bash", True, input, self._facts).decision == "allow"
 
     def owns(self, workspace: Path | None = None, made: Path | None = None) -> None:
         """What the run has to itself, where it may write and remove without a question: its
@@ -153,11 +160,21 @@ def _narrower(
     return None
 
 
-def guarded(tool: Tool, gate: Gate, emit: Emit, step: Step | None = None) -> Tool:
-    """The same tool, used only where `gate` lets it, and with its text cut to a bound."""
+def guarded(
+    tool: Tool,
+    gate: Gate,
+    emit: Emit,
+    step: Step | None = None,
+    granted: frozenset[str] = frozenset(),
+) -> Tool:
+    """The same tool, used only where `gate` lets it, and with its text cut to a bound. `granted`:
+    globs of files that the user has said a step may change."""
 
     def function(context: Context, /, **input: Any) -> Outcome:
-        own, leads = place(context, input.get("path"))
+        context, leads = led(context, input)
+        own = context.workspace is not None and all(
+            real.is_relative_to(context.workspace) for real in context.led.values()
+        )
         gate.owns(context.workspace)
         try:
             gate.let(
@@ -166,7 +183,9 @@ def guarded(tool: Tool, gate: Gate, emit: Emit, step: Step | None = None) -> Too
                 said(tool, input),
                 emit,
                 step,
-                vouched=own and tool.name in EDITS,
+                vouched=tool.name in EDITS
+                and "path" in leads
+                and (own or _agreed(step, granted, input, leads["path"])),
                 leads=leads,
             )
         except ToolError as error:
@@ -180,17 +199,31 @@ def guarded(tool: Tool, gate: Gate, emit: Emit, step: Step | None = None) -> Too
     return structs.replace(tool, function=function)
 
 
-def place(context: Context, path: Any) -> tuple[bool, str | None]:
-    """Whether a call's path is in the run's own workspace, and where it leads, as rules write it;
-    None where there is none, or none that a tool would take."""
-    if not isinstance(path, str):
-        return False, None
-    try:
-        real = context.inside(path)
-    except ToolError:
-        return False, None
-    own = context.workspace is not None and real.is_relative_to(context.workspace)
-    return own, context.shown(real)
+def led(context: Context, input: Mapping[str, Any]) -> tuple[Context, dict[str, str]]:
+    """A context that knows where the paths of a call lead, so that what was judged is what is
+    opened; and where that is, as rules write it. A path that no tool would take is left out."""
+    found, leads = dict[str, Path](), dict[str, str]()
+    for key in PATHS:
+        if isinstance(path := input.get(key), str) and path:
+            with suppress(ToolError):
+                found[path] = context.inside(path)
+                leads[key] = context.shown(found[path])
+    return (structs.replace(context, led=found), leads) if found else (context, leads)
+
+
+def _agreed(
+    step: Step | None, granted: frozenset[str], input: dict[str, Any], leads: str
+) -> bool:
+    """Whether the user has seen, with the plan, that this step changes that file; what steers later
+    runs, and secrets, are asked about all the same."""
+    if step is None or not step.writes:
+        return False
+    globs = granted.intersection(step.writes)
+    return all(
+        not (kept(tidy(path)) or secret(tidy(path)))
+        and any(fits(glob, "edit_file", path) for glob in globs)
+        for path in (str(input["path"]), leads)
+    )
 
 
 def preceded(tool: Tool, first: Callable[[], None]) -> Tool:
@@ -204,9 +237,13 @@ def preceded(tool: Tool, first: Callable[[], None]) -> Tool:
 
 
 def all_guarded(
-    tools: Mapping[str, Tool], gate: Gate, emit: Emit, step: Step | None = None
+    tools: Mapping[str, Tool],
+    gate: Gate,
+    emit: Emit,
+    step: Step | None = None,
+    granted: frozenset[str] = frozenset(),
 ) -> dict[str, Tool]:
-    return {name: guarded(tool, gate, emit, step) for name, tool in tools.items()}
+    return {name: guarded(tool, gate, emit, step, granted) for name, tool in tools.items()}
 
 
 def said(tool: Tool, input: dict[str, Any]) -> dict[str, Any]:
@@ -229,6 +266,8 @@ def cut(text: str, most: int) -> str:
 def wording(name: str, input: dict[str, Any]) -> str:
     """What a user is shown of a call that is asked about."""
     match input:
+        case {"command": str(command), "note": str(note)}:
+            return f"{command}\n{note}"
         case {"command": str(command)}:
             return command
         case {"path": str(path), "old_string": str(old), "new_string": str(new)}:

@@ -1,5 +1,6 @@
 """Doing one job: a command, an agent with its check, or the question what to do about a failure."""
 
+import re
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -108,6 +109,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     workspace: Path
     max_turns: int
     vouched: frozenset[str]  # commands that are the user's own word: of a plan that they named
+    granted: frozenset[str] = frozenset()  # globs of files that steps may change, likewise
     reuse: Reuse | None = None  # None: nothing is, nor can be later
     find: Callable[[str], Plan] = no_skill  # the skill of a name, for the steps of a revision
     keep: Keep = unkept
@@ -224,7 +226,7 @@ class Worker(Struct, frozen=True, kw_only=True):
             self.gate.let(
                 "bash",
                 True,
-                {"command": command},
+                {"command": command, **told_of(command, self.context.env)},
                 emit,
                 commanding(step),
                 vouched=command in self.vouched,
@@ -270,7 +272,7 @@ class Worker(Struct, frozen=True, kw_only=True):
         def models(name: str, stop: Stop, emit: Emit) -> Provider:
             return within(self.models(name, stop, spent), own, guess=uncounted)
 
-        tools = all_guarded(self.tools, self.gate, emit, step)
+        tools = all_guarded(self.tools, self.gate, emit, step, self.granted)
         extra = (
             report,
             ask_user(self.inquire, step.id),
@@ -396,6 +398,15 @@ def commanding(step: Step) -> Step:
     what that agent is allowed without being asked, is not about them; what is denied is."""
     permissions = Permissions(deny=step.permissions.deny)
     return structs.replace(step, tools=None, permissions=permissions)
+
+
+CHECKS = re.compile(r"\bTS_(?:TEST|LINT|FORMAT|TYPES)\b")  # they hold the project's own commands
+
+
+def told_of(command: str, env: Mapping[str, str]) -> dict[str, str]:
+    """The project's own commands that a command runs, for whoever is asked about it."""
+    names = [name for name in dict.fromkeys(CHECKS.findall(command)) if name in env]
+    return {"note": "\n".join(f"# {name} is: {env[name]}" for name in names)} if names else {}
 
 
 def no_items(job: Attempt, text: str) -> str:

@@ -64,7 +64,7 @@ def standing(cwd: Path, env: Mapping[str, str]) -> str:
         return ""
     calm = {**PINNED, **_without_filters(git, top, env)}
     words = ("status", "--porcelain", "--branch", "-z", "--untracked-files=normal")
-    found = _asked(git, top, env, calm, *words, "--no-renames", "--ignore-submodules=all")
+    found = asked(git, top, env, calm, *words, "--no-renames", "--ignore-submodules=all")
     if not found:
         return ""
     head, *changes = found.split("\0")
@@ -88,7 +88,7 @@ def _branch(head: str, git: str, top: Path, env: Mapping[str, str]) -> str:
     if name.startswith("No commits yet on "):
         return f"{shown(name.removeprefix('No commits yet on '))} (no commit yet)"
     if name == "HEAD (no branch)":
-        at = _asked(git, top, env, PINNED, "rev-parse", "--short", "HEAD").strip()
+        at = asked(git, top, env, PINNED, "rev-parse", "--short", "HEAD").strip()
         return f"none, at {shown(at)}"
     return shown(name)
 
@@ -96,11 +96,11 @@ def _branch(head: str, git: str, top: Path, env: Mapping[str, str]) -> str:
 def _without_filters(git: str, top: Path, env: Mapping[str, str]) -> dict[str, str]:
     """What switches off every filter that is configured: comparing a file would run it."""
     wanted = r"^filter\..*\.(clean|smudge|process|required)$"
-    found = _asked(git, top, env, PINNED, "config", "-z", "--name-only", "--get-regexp", wanted)
+    found = asked(git, top, env, PINNED, "config", "-z", "--name-only", "--get-regexp", wanted)
     return {key: "false" if key.endswith(".required") else "" for key in found.split("\0") if key}
 
 
-def _asked(
+def asked(
     git: str, top: Path, env: Mapping[str, str], config: Mapping[str, str], *words: str
 ) -> str:
     """What git prints, or the first part of it; "" if it fails or takes too long."""

@@ -14,6 +14,7 @@ from agent.store.disk import contents
 
 PROJECTS = ".agent/memory.md"  # in the working directory
 USERS = ".config/tianshu/memory.md"  # in the home directory
+MINE = f"~/{USERS}"
 MOST = 8 * 1024  # bytes that are read of the project's
 MOST_OF_USER = 4 * 1024
 LARGEST = 1_000_000  # bytes of a file that is looked at
@@ -40,7 +41,7 @@ def user_path(home: Path) -> Path:
 def memories(cwd: Path, home: Path) -> Iterator[Memory]:
     """What is read of the user's file and of the project's; nothing of one that is not there."""
     for path, name, most, follow in (
-        (user_path(home), f"~/{USERS}", MOST_OF_USER, True),
+        (user_path(home), MINE, MOST_OF_USER, True),
         (project_path(cwd), PROJECTS, MOST, False),  # a repository could point it anywhere
     ):
         if os.path.lexists(path):
@@ -64,10 +65,13 @@ def _read(path: Path, name: str, most: int, *, follow: bool) -> Memory:
     return Memory(path=path, name=name, text=text, left=left)
 
 
-def told(cwd: Path, home: Path, notices: list[str]) -> str:
-    """Both for a model; what is passed over or left out is added to `notices`."""
+def told(cwd: Path, home: Path, notices: list[str], *, only: str = "") -> str:
+    """Both for a model, or the one that is named; what is passed over or left out is added to
+    `notices`."""
     parts = []
     for each in memories(cwd, home):
+        if only and each.name != only:
+            continue
         if each.fault:
             notices.append(f"passed over: {each.fault}")
         if each.left:

@@ -90,7 +90,7 @@ def load(builtin: Path, home: Path, cwd: Path, *, trusted: bool) -> Skills:
         if not own and place.directory.resolve() in user:
             continue  # the home directory is the working directory
         here = dict[str, Path]()
-        for path in _files(place, faults):
+        for path in files(place, faults):
             try:
                 skill = load_file(path, place.source, trusted=own or trusted)
             except UsageError as error:
@@ -135,7 +135,7 @@ def load_file(path: Path, source: Source = "project", *, trusted: bool = True) -
     )
 
 
-def _files(place: Place, faults: list[str]) -> Iterator[Path]:
+def files(place: Place, faults: list[str]) -> Iterator[Path]:
     """The files of a place in the order of their names."""
     try:
         entries = sorted(place.directory.iterdir())

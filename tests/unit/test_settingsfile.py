@@ -144,7 +144,7 @@ def test_r4_what_an_untrusted_directory_sets_has_no_effect_and_is_named(
         permissions=Rules(deny=("bash(rm *)",), ask=("web_fetch",))
     )
     assert found.notices == (
-        f"{project} is passed over: it counts with --trust (what it denies or asks about counts)",
+        f"{project} is passed over: it counts with --trust (what makes things stricter counts)",
         f"{local} is passed over: it counts with --trust",
     )
     assert found.url("anthropic", "ANTHROPIC_BASE_URL") is None
