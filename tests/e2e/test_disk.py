@@ -21,9 +21,11 @@ steps:
 
 
 def under(ts: Ts, wrapper: Sequence[str], *words: str) -> Ran:
-    """ts, started by another program that limits what it may do."""
+    """ts, started by another program that limits what it may do. Python writes no bytecode then: half
+    a file of it would break every later start."""
+    env = ts.environment({"PYTHONDONTWRITEBYTECODE": "1"})
     ran = subprocess.run(
-        [*wrapper, *MAIN, *words], cwd=ts.cwd, env=ts.environment({}), check=False, timeout=60,
+        [*wrapper, *MAIN, *words], cwd=ts.cwd, env=env, check=False, timeout=60,
         capture_output=True, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     return Ran(ran.returncode, ran.stdout, ran.stderr.decode())
