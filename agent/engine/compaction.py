@@ -23,12 +23,7 @@ NEWEST = 0.5  # of the goal: what the newest turns may have
 ENOUGH = 0.75  # of the room: above that the newest turns are cut as well
 WORTH = 0.1  # of the room: of less nobody is asked for a summary
 BULK = 600  # characters of an old output that stays whole
-HARDER = (
-    8000,
-    3000,
-    1000,
-    300,
-)  # the same of a new one, and of the user's words, one after another
+HARDER = (8000, 3000, 1000, 300, 100)  # the same of new ones, then of the user's words too
 FAILURES = 24  # that are listed
 LINE = 200  # characters of one
 
@@ -229,7 +224,8 @@ def note(
     summary = made.summary
     if summary and made.summed < len(messages):
         summary += f"\n{prompt.DROPPED}"
-    text = prompt.instead(len(rest), own, summary, failures(messages))
+    listed = failures(messages)[-max(most // 100, 3) if most else 0 :]
+    text = prompt.instead(len(rest), own, summary, listed)
     return (*first, Message(role="user", text=text))
 
 
