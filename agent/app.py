@@ -9,7 +9,6 @@ chat's prompt does not wait for it.
 
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -508,8 +507,9 @@ class App:
         """
         if self.settings.skills and (found := skillfiles.match(text, self.skills.all)):
             return found
-        if slash := re.fullmatch(r"/(?:skill:)?([A-Za-z0-9_-]+)(?:\s+(.*))?", text, re.DOTALL):
-            return self.skills.find(slash[1]), slash[2] or ""
+        if slash := skillfiles.slashed(text):
+            name, words = slash
+            return self.skills.find(name.removeprefix("skill:")), words
         return None
 
     def plan(self, task: str) -> Plan:

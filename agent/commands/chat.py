@@ -19,7 +19,7 @@ from agent.runs import Ended
 from agent.stop import INTERRUPTED, Stop
 from agent.store import sessions, settingsfile
 from agent.store.sessions import Session
-from agent.store.skills import Skill
+from agent.store.skills import Skill, slashed
 from agent.version import __version__
 from agent.views.ask import TerminalAsk
 from agent.views.editor import Editor
@@ -160,11 +160,11 @@ class Repl:
         text = line.strip()
         if text.lower() in LEAVE:
             return False
-        name, _, words = text.removeprefix("/").partition(" ")
+        name, words = slashed(text) or ("", "")
         try:
             if text.startswith("//"):
                 self.turn(text[1:])
-            elif text.startswith("/") and (command := named(name)):
+            elif command := named(name):
                 self.command(command, words.strip())
             elif called := self.called(text, name):
                 self.work(lambda: self.desk.talk.skill(*called, said=text))

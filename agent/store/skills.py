@@ -230,6 +230,16 @@ def asked(skill: Skill, line: str = "") -> Plan:
     return structs.replace(skill.plan, goal=f"{skill.name} {line}".strip(), steps=tuple(steps))
 
 
+def slashed(text: str) -> tuple[str, str] | None:
+    """Name and words of `/NAME words`, or `/skill:NAME words`; None for any other text.
+
+    >>> slashed("/skill:x a b"), slashed("/?"), slashed("/usr/bin")
+    (('skill:x', 'a b'), ('?', ''), None)
+    """
+    found = re.fullmatch(r"/((?:skill:)?[A-Za-z0-9_?-]+)(?:\s+(.*))?", text.strip(), re.DOTALL)
+    return (found[1], found[2] or "") if found else None
+
+
 def match(text: str, skills: Iterable[Skill]) -> tuple[Skill, str] | None:
     """The skill that a message asks for, and its arguments; None where there is any doubt.
 
@@ -238,9 +248,10 @@ def match(text: str, skills: Iterable[Skill]) -> tuple[Skill, str] | None:
     case, punctuation and `please`; the first of these that fits one skill alone decides.
     """
     skills = list(skills)
-    if slash := re.fullmatch(r"/([A-Za-z0-9_-]+)(?:\s+(.*))?", text.strip(), re.DOTALL):
-        wanted = slash[1].replace("_", "-")
-        return next(((skill, slash[2] or "") for skill in skills if skill.name == wanted), None)
+    if slash := slashed(text):
+        name, words = slash
+        wanted = name.replace("_", "-")
+        return next(((skill, words) for skill in skills if skill.name == wanted), None)
     said = normal(text) if len(text) <= LONGEST_PHRASE else ""
     if not said:
         return None

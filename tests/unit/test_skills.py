@@ -6,7 +6,7 @@ import pytest
 
 from agent.errors import UsageError
 from agent.plan import Step, bound, filled, split, with_arguments
-from agent.store.skills import Skill, Skills, asked, load, load_file, match, normal
+from agent.store.skills import Skill, Skills, asked, load, load_file, match, normal, slashed
 from tests.conform.recorded import corpora
 
 
@@ -287,6 +287,11 @@ def test_what_follows_a_slash_command_is_its_arguments_as_typed(skills: list[Ski
     hit = match("/review  src/a b \n 'c'", skills)
     assert hit
     assert hit[1] == "src/a b \n 'c'"
+
+
+def test_the_words_of_a_command_may_begin_on_the_next_line() -> None:
+    assert slashed("/compact\nkeep the names\n") == ("compact", "keep the names")
+    assert slashed("// no command") is slashed("/usr/bin/env is there") is None
 
 
 def test_signs_that_carry_meaning_are_no_punctuation() -> None:
