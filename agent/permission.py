@@ -35,6 +35,7 @@ from agent.settings import Mode, Rules
 from agent.shell import programs
 from agent.shell.effect import Part, described, survey
 from agent.shell.place import Facts, inside, kept, places, secret, tidy
+from agent.shell.reach import Needs, needs, reaches
 from agent.shell.word import ANY, SOME, known
 from agent.shell.word import shown as spelled
 
@@ -52,6 +53,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     rule: str  # what "always" would allow; "": it would not help
     grants: tuple[str, ...] = ()  # the rules that `rule` names, where it is more than one
     ends: tuple[str, ...] = (".",)  # where a shell may be after the command
+    needs: Needs = Needs()  # what a command is let do of what a sandbox keeps from others
 
 
 def decide(
@@ -68,7 +70,7 @@ def decide(
     """
     if name == "bash" and isinstance(command := input.get("command"), str):
         commands = _Commands(mode, rules, command, facts)
-        return structs.replace(commands.verdict(), ends=commands.ends)
+        return structs.replace(commands.verdict(), ends=commands.ends, needs=commands.needs)
     verdict = _decide(mode, rules, name, writes, input)
     if name == "web_fetch" and isinstance(path := input.get("save_to"), str):
         saved = _decide(mode, rules, "write_file", True, {"path": path})
@@ -173,7 +175,21 @@ class _Commands:
     def ends(self) -> tuple[str, ...]:
         return self._seen.ends
 
+    @property
+    def needs(self) -> Needs:
+        return needs(self._seen.parts)
+
     def verdict(self) -> Verdict:
+        """With no sandbox where there should be one, mode auto runs only what looks and what rules
+        allow: nobody is there who could be asked, or wants to be."""
+        verdict = self._verdict()
+        alone = self._facts.box == "none" and self._mode == "auto"
+        if not alone or verdict.decision != "ask" or verdict.by == "rule":
+            return verdict
+        why = "there is no sandbox here, and only `--sandbox off` has auto mode run commands then"
+        return _say("deny", "sandbox", why)
+
+    def _verdict(self) -> Verdict:
         for rule in self._rules.deny:
             if self._speaks(rule):
                 return _say("deny", "rule", f"the rule {rule} forbids it")
@@ -249,7 +265,10 @@ class _Commands:
             if part.kind == "always" and not covered:
                 because = f"{described(part)}: {part.why}; it is always asked about"
                 yield Want(part=part, because=because, grant=self._line(part), always=True)
-            elif part.kind == "plain" and not covered and not part.inner and self._mode != "auto":
+            elif self._shut and not covered and part.kind != "always" and reaches(part):
+                because = f"{described(part)}: it needs the network, which commands don't have"
+                yield Want(part=part, because=because, grant=self._grant(part), always=True)
+            elif part.kind == "plain" and not (covered or part.inner or self._contained):
                 why = f": {part.why}" if part.why else f" is asked about in {self._mode} mode"
                 because = f"{described(part)}{why}"
                 yield Want(part=part, because=because, grant=self._grant(part))
@@ -276,15 +295,35 @@ class _Commands:
                 yield Want(part=part, because=f"{described(part)}: {why}", grant=grant, always=True)
             elif part.kind == "always" and not covered:
                 continue  # its own question says it
-            elif self._mode != "auto" and not self._free(path) and (part.redirects or not covered):
+            elif not (self._auto or self._free(path)) and (part.redirects or not covered):
                 because = f"{described(part)}: it would change {spelled(path)}"
                 yield Want(part=part, because=because, grant="edit_file")
+
+    @property
+    def _auto(self) -> bool:
+        """Whether what is not always asked about is free: not without any sandbox, unless the user
+        has said so."""
+        return self._mode == "auto" and self._facts.box != "none"
+
+    @property
+    def _shut(self) -> bool:
+        """Whether commands have no network of themselves."""
+        return self._facts.box == "on"
+
+    @property
+    def _contained(self) -> bool:
+        """Whether what a command does by itself needs no question: a sandbox bounds it."""
+        return self._facts.box == "on" or self._auto
 
     def _free(self, path: str) -> bool:
         """Whether a file may be changed without a question in this mode."""
         facts = self._facts
-        return self._mode == "accept-edits" and all(
-            inside(place, (facts.cwd, *facts.roots)) for place in places(path, (".",), facts)
+        return (
+            self._mode == "accept-edits"
+            and facts.box != "none"
+            and all(
+                inside(place, (facts.cwd, *facts.roots)) for place in places(path, (".",), facts)
+            )
         )
 
     def _covers(self, part: Part) -> bool:

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 from agent.errors import UsageError
 
 Mode: TypeAlias = Literal["default", "accept-edits", "plan", "auto"]
+SandboxMode: TypeAlias = Literal["auto", "required", "off"]
 
 MODES: dict[str, Mode] = {
     "default": "default",
@@ -54,6 +55,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stream_idle: Amount = 60.0  # seconds without a sign of life before a reply is given up
     permission_mode: Mode = "default"
     permissions: Rules = Rules()
+    sandbox: SandboxMode = "auto"  # of commands; required: without one nothing is begun
+    private: bool = False  # nothing leaves the machine
     reuse: bool = False  # whether what earlier runs have done may stand for the same again
     skills: bool = True  # whether a phrase may start a skill
     plan: Literal["auto", "always", "never"] = "auto"

@@ -1,11 +1,12 @@
 """A tool is a function with a schema; the schema is read from the function."""
 
 import inspect
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar, get_type_hints
+from typing import Any, Protocol, Self, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import Struct, structs
@@ -38,6 +39,52 @@ class Heir(Protocol):
     def removed(self, path: Path) -> None: ...
 
 
+class Leave(Struct, frozen=True, kw_only=True):
+    """What one command may do that others in the sandbox may not, and the other way round."""
+
+    network: bool = False
+    changes: bool = True  # False: not even the working directory can be written
+    keys: bool = False  # it sees the user's keys
+    shows: tuple[str, ...] = ()  # secret files of the project that it sees, from there
+    steers: tuple[str, ...] = ()  # files it may change although they steer what runs later
+    outside: bool = False  # it runs without the sandbox
+
+
+EVERYDAY = Leave()  # of a command that nobody was asked about
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """A program as it is started. Whoever starts it closes `fds` then, and `status` at its end."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    fds: tuple[int, ...] = ()  # handed on to it
+    status: int = -1  # to be read at its end
+    code: Callable[[int, int], int] = lambda code, status: code  # what its exit code means
+    over: Callable[[], None] = lambda: None  # called once all that it began has ended
+
+
+Box: TypeAlias = Callable[[Sequence[str], Path, Mapping[str, str]], Launch]
+"""Puts a program (arguments, directory, environment) into a sandbox. May be used once or often."""
+
+
+class Confined(Protocol):
+    """The sandbox of commands. Any thread may use it."""
+
+    def box(self, leave: Leave, also: Sequence[Path] = ()) -> Box | None:
+        """None: the command runs without. `also` may be written by it."""
+        ...
+
+    def denied(self, text: str, leave: Leave) -> str:
+        """What of a command that printed `text` and failed the sandbox stood in the way of."""
+        ...
+
+    def outside(self, path: Path) -> Path:
+        """Where a place that a command names is, seen from outside."""
+        ...
+
+
 class Context(Struct, frozen=True):
     """The part of the world that a tool may touch, and what one agent keeps.
 
@@ -51,6 +98,9 @@ class Context(Struct, frozen=True):
     env: dict[str, str] = {}  # the environment of commands
     sees: bool = False  # whether the model can look at images
     heir: Heir | None = None  # None: what is left when this process is killed stays
+    sandbox: Confined | None = None  # None: commands run without
+    leave: Leave = EVERYDAY  # of the command that is called for
+    led: Mapping[str, Path] = {}  # where paths lead that have been judged; they lead nowhere else
     owned: dict[type, Any] = {}
 
     def own(self, kind: type[T]) -> T:
@@ -71,11 +121,21 @@ class Context(Struct, frozen=True):
         self.owned.clear()
 
     def inside(self, path: str) -> Path:
-        """`path`, from the working directory, with links resolved; it need not exist.
+        """`path`, from the working directory, with links resolved; it need not exist. A name that
+        was shown with `\\xNN` for a byte is found too.
 
         Raises ToolError where it leads out of the working directory, the further roots and the
         workspace, and where it can be no path at all.
         """
+        if path in self.led:
+            return self.led[path]
+        full = self._inside(path)
+        if "\\x" in path and not os.path.lexists(full):
+            other = self._inside(meant(path))
+            return other if os.path.lexists(other) else full
+        return full
+
+    def _inside(self, path: str) -> Path:
         try:
             full = (self.cwd / Path(path).expanduser()).resolve()
         except (OSError, RuntimeError, ValueError) as error:
@@ -132,6 +192,16 @@ class Tool(Struct, frozen=True, kw_only=True):
     def spec(self) -> dict[str, Any]:
         """What a model is shown."""
         return {"name": self.name, "description": self.description, "input_schema": self.schema}
+
+
+def meant(name: str) -> str:
+    """The name of a file in which `\\xNN` was shown for a byte."""
+    data = re.sub(
+        rb"\\x([0-9a-f]{2})",
+        lambda match: bytes.fromhex(match[1].decode()),
+        name.encode("utf-8", "surrogateescape"),
+    )
+    return data.decode("utf-8", "surrogateescape")
 
 
 def unpacked(input: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import json, structs
 
@@ -17,7 +17,7 @@ from agent.seams import Answer, Ask, Emit, Question
 from agent.settings import Mode, Rules
 from agent.shell.place import Facts, kept, secret, tidy
 from agent.shell.word import ANY
-from agent.tool import Context, Outcome, Tool
+from agent.tool import Context, Leave, Outcome, Tool
 
 MOST = 60_000  # characters that a tool may give a model
 MOST_DIRS = 7  # directories that shells are thought to be in
@@ -36,6 +36,7 @@ class Gate:
         for rule in (*rules.deny, *rules.ask, *rules.allow):
             read(rule)
         self.mode, self._rules, self._ask, self._facts = mode, rules, ask, facts
+        self.box: Callable[[], Literal["on", "none", "off"]] = _off  # the sandbox of commands
         self._always: set[str] = set()  # what the user has answered so; part of the rules as well
         self._asking = Lock()
 
@@ -49,8 +50,9 @@ class Gate:
         *,
         vouched: bool = False,
         leads: Mapping[str, str] | None = None,
-    ) -> None:
-        """Return if the call may be made; raise ToolError with the reason if not.
+    ) -> Leave:
+        """Return, with what a command may do, if the call may be made; raise ToolError with the
+        reason if not.
 
         `vouched`: the user's own word (a command in a plan that the user named), or about nothing
         of the user's (a file in the run's workspace): only rules that deny or ask, and plan mode,
@@ -58,6 +60,8 @@ class Gate:
         """
         inputs = [input, {**input, **leads}] if leads else [input]
         facts = self._facts if step else structs.replace(self._facts, workspaces=())
+        if name == "bash":
+            facts = structs.replace(facts, box=self.box())
         verdict = max(
             (decide(self.mode, self._rules, name, writes, each, facts) for each in inputs),
             key=lambda each: STRICTER.index(each.decision),
@@ -66,10 +70,11 @@ class Gate:
         for each in inputs:
             if step and (narrower := _narrower(step, name, writes, each, facts, vouched=vouched)):
                 verdict = narrower if verdict.decision != "deny" else verdict
-        if vouched and verdict.decision == "ask" and verdict.by == "mode":
+        if vouched and (verdict.decision, verdict.by) in {("ask", "mode"), ("deny", "sandbox")}:
             verdict = structs.replace(verdict, decision="allow", by="user")
+        leave = Leave(**structs.asdict(verdict.needs), changes=self.mode != "plan")
         if verdict.decision == "allow":
-            return
+            return leave
         why = verdict.because
         by = verdict.by
         if verdict.decision == "ask":
@@ -85,7 +90,7 @@ class Gate:
                 emit(
                     PermissionDecided(tool=name, rule=verdict.rule, decision="allow", by=answer.by)
                 )
-                return
+                return leave
             by = answer.by
             if by == "nobody":
                 why = f"{name} needs the user's permission and nobody can be asked now"
@@ -136,6 +141,11 @@ class Gate:
             return answer
 
 
+def _off() -> Literal["off"]:
+    """There is no word on a sandbox."""
+    return "off"
+
+
 def _narrower(
     step: Step, name: str, writes: bool, input: dict[str, Any], facts: Facts, *, vouched: bool
 ) -> Verdict | None:
@@ -150,6 +160,7 @@ def _narrower(
         return refused(f"this step may only use {', '.join(step.tools) or 'no tools'}")
     if step.writes == () and name in EDITS and not vouched:
         return refused("this step changes nothing in the project")
+    facts = structs.replace(facts, box="off")  # a sandbox makes nothing wider
     for limits in (step.permissions, *step.within):
         own = Rules(deny=limits.deny, allow=limits.allow)
         verdict = decide("default", own, name, writes, input, facts)
@@ -177,7 +188,7 @@ def guarded(
         )
         gate.owns(context.workspace)
         try:
-            gate.let(
+            leave = gate.let(
                 tool.name,
                 tool.writes,
                 said(tool, input),
@@ -190,7 +201,7 @@ def guarded(
             )
         except ToolError as error:
             raise ToolError(f"{error}. Don't try to get round it.") from error
-        done = tool.function(context, **input)
+        done = tool.function(structs.replace(context, leave=leave), **input)
         outcome = done if isinstance(done, Outcome) else Outcome(text=done)
         if tool.name in EDITS and outcome.text.startswith("created "):
             gate.owns(made=context.inside(input["path"]))
@@ -211,9 +222,7 @@ def led(context: Context, input: Mapping[str, Any]) -> tuple[Context, dict[str, 
     return (structs.replace(context, led=found), leads) if found else (context, leads)
 
 
-def _agreed(
-    step: Step | None, granted: frozenset[str], input: dict[str, Any], leads: str
-) -> bool:
+def _agreed(step: Step | None, granted: frozenset[str], input: dict[str, Any], leads: str) -> bool:
     """Whether the user has seen, with the plan, that this step changes that file; what steers later
     runs, and secrets, are asked about all the same."""
     if step is None or not step.writes:

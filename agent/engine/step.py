@@ -44,7 +44,7 @@ from agent.message import Message, Request, Usage
 from agent.plan import Permissions, Plan, Step, items, unfenced
 from agent.seams import Emit, Keep, Models, Provider
 from agent.stop import TIME, Stop
-from agent.tool import Context, Tool
+from agent.tool import Context, Leave, Tool
 
 INLINE = 65_536  # characters of a step's text in its event; the whole is a file in the workspace
 WHOLE = 8_000_000  # characters of a text that a foreach goes over
@@ -78,6 +78,7 @@ class Command(Protocol):
         stop: Stop,
         timeout: float | None,
         args: tuple[str, ...],
+        leave: Leave,
     ) -> Ran: ...
 
 
@@ -223,7 +224,7 @@ class Worker(Struct, frozen=True, kw_only=True):
         step = job.step
         self.gate.owns(context.workspace)
         try:
-            self.gate.let(
+            leave = self.gate.let(
                 "bash",
                 True,
                 {"command": command, **told_of(command, self.context.env)},
@@ -243,6 +244,7 @@ class Worker(Struct, frozen=True, kw_only=True):
             stop=context.stop,
             timeout=step.timeout or COMMAND_SECONDS,
             args=arguments(step),
+            leave=leave,
         )
         emit(
             ToolFinished(
@@ -386,7 +388,7 @@ class _Spent:
         match event:
             case ModelCalled(usage=usage):
                 self.usage += usage
-            case PermissionDecided(decision="deny", by="nobody"):
+            case PermissionDecided(decision="deny", by="nobody" | "sandbox"):
                 self.refused = True
             case _:
                 pass

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
 
 from msgspec import Struct
 
@@ -42,6 +43,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     workspaces: tuple[str, ...] = ()  # directories of the run's own
     made: frozenset[str] = frozenset()  # absolute paths of files that the run made
     real: Callable[[str], str] | None = None
+    box: Literal["on", "none", "off"] = "off"  # the sandbox; off: the user has said so
 
 
 def tidy(path: str) -> str:

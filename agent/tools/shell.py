@@ -15,6 +15,7 @@ import os
 import shlex
 import shutil
 import signal
+import stat
 import tempfile
 import threading
 import time
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from agent.errors import ToolError
 from agent.stop import Stop
-from agent.tool import Context, tool
+from agent.tool import EVERYDAY, Context, Leave, tool
 from agent.tools.child.after import FOLDER, SHELL
 from agent.tools.child.command import MARK, QUIET, Running, shell
 from agent.tools.child.family import named
@@ -38,6 +39,7 @@ STATE = 10_000_000  # bytes that may be carried from call to call
 LENGTH = 100_000  # bytes of a command; Linux takes 131,072 in one argument (MAX_ARG_STRLEN)
 GLIMPSE = 0.2  # seconds in which a job that fails at once is seen to
 PATIENCE = 1.0  # seconds that `bash_output` waits for something new
+LONGEST_PATH = 4096  # bytes of a directory's name (PATH_MAX)
 
 KEPT = 256_000_000  # bytes of whole outputs in one directory, beyond which no more are kept
 
@@ -71,7 +73,7 @@ def bash(
     if timeout is not None and not timeout > 0:
         raise ToolError(f"timeout is a number of seconds above 0, not {timeout:g}")
     do = own.start if background else own.run
-    return do(command, timeout, context.stop)
+    return do(command, timeout, context.stop, context.leave)
 
 
 @tool(writes=False)
@@ -141,12 +143,12 @@ class Shell:
         self._home: Path | None = None  # holds what is carried from call to call, and long outputs
         self._hold = -1  # the same folder, open and locked
 
-    def run(self, command: str, timeout: float | None, stop: Stop) -> str:
+    def run(self, command: str, timeout: float | None, stop: Stop, leave: Leave = EVERYDAY) -> str:
         """Run a command to its end and tell how it went."""
         seconds = min(timeout or TIMEOUT, LONGEST)
         with self._mine(stop):
             notes, output, began = [self._settle()], self._output(), time.monotonic()
-            running = self._launch(command, output, stop, keep=True)
+            running = self._launch(command, output, stop, leave, keep=True)
             job = None
             try:
                 why = running.attend(stop, seconds)
@@ -164,14 +166,18 @@ class Shell:
         if why == "stop":
             notes.append(f"it was stopped after {time.monotonic() - began:.1f} seconds")
         text = output.take(final=job is None)
+        if running.code and self._context.sandbox:
+            notes.append(self._context.sandbox.denied(text, leave))
         return told(text or "(no output)", *notes, exit_code(running.code))
 
-    def start(self, command: str, timeout: float | None, stop: Stop) -> str:
+    def start(
+        self, command: str, timeout: float | None, stop: Stop, leave: Leave = EVERYDAY
+    ) -> str:
         """Start a command as a job and tell its id."""
         with self._mine(stop):
             self._room()
             note, output = self._settle(), self._output()
-            running = self._launch(command, output, stop, keep=False)
+            running = self._launch(command, output, stop, leave, keep=False)
             job = Job(command, running, output, stop)
             id = self._remember(job)
             job.begin(timeout)
@@ -220,7 +226,9 @@ class Shell:
         finally:
             self._turn.release()
 
-    def _launch(self, command: str, output: Output, stop: Stop, *, keep: bool) -> Running:
+    def _launch(
+        self, command: str, output: Output, stop: Stop, leave: Leave, *, keep: bool
+    ) -> Running:
         """Begin a command where the last one ended. `keep`: with what it leaves behind."""
         stop.check()
         old, new, cwd = self._files()
@@ -236,6 +244,8 @@ class Shell:
         script = "; ".join(filter(None, lines))  # one line: bash counts the command's from 1
         env = {} if carried else {**self._context.env, **QUIET}
         bash = shell(self._context.env, self._context.cwd)
+        sandbox, workspace = self._context.sandbox, self._context.workspace
+        also = (self._place, *((workspace,) if workspace else ()))
         try:
             if len(os.fsencode(script)) > LENGTH:
                 raise ToolError(
@@ -247,6 +257,7 @@ class Shell:
                 env={**env, "PWD": str(self._cwd)},
                 feeds=(output.feed,),
                 heir=self._context.heir,
+                box=sandbox.box(leave, also) if sandbox else None,
             )
         except (OSError, ValueError) as error:
             raise ToolError(f"the command could not be started: {error}") from error
@@ -256,10 +267,10 @@ class Shell:
         old, new, cwd = self._files()
         note = ""
         with suppress(FileNotFoundError):
-            place = Path(os.fsdecode(cwd.read_bytes().removesuffix(b"\n")))
+            place = left_in(cwd)
             if not keep or place == Path():  # it was killed before all was written
                 pass
-            elif new.stat().st_size > STATE:
+            elif new.lstat().st_size > STATE:
                 note = "its variables and functions are too many to keep; those before it stay"
             else:
                 new.replace(old)
@@ -272,7 +283,8 @@ class Shell:
 
     def _settle(self) -> str:
         """Go back to the working directory where the shell's own is gone; words on it."""
-        if self._cwd.is_dir():
+        sandbox = self._context.sandbox
+        if (sandbox.outside(self._cwd) if sandbox else self._cwd).is_dir():
             return ""
         gone, self._cwd = self._cwd, self._context.cwd
         return f"{gone} is gone; the command ran in {self._cwd}"
@@ -321,6 +333,24 @@ class Shell:
             if self._context.heir:
                 self._context.heir.made(self._home)
         return self._home
+
+
+def left_in(file: Path) -> Path:
+    """The directory that a command says it ended in; an empty path where it says none.
+
+    The command could write there what it likes: only a plain file is read, and only so much.
+    """
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return Path()
+    with os.fdopen(fd, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return Path()
+        name = opened.read(LONGEST_PATH).removesuffix(b"\n")
+    return Path(os.fsdecode(name)) if name.startswith(b"/") and b"\0" not in name else Path()
 
 
 def told(text: str, *notes: str) -> str:

@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from agent.stop import Stop
-from agent.tool import Heir
+from agent.tool import EVERYDAY, Box, Confined, Heir, Launch, Leave
 from agent.tools.child.family import family, living
 from agent.tools.child.output import Output
 
@@ -63,7 +63,7 @@ class Ran(Struct, frozen=True, kw_only=True):
     stopped: bool = False
 
 
-def command(
+def command(  # noqa: PLR0913 - what a command is run with
     text: str,
     *,
     cwd: Path,
@@ -72,12 +72,15 @@ def command(
     timeout: float | None = None,
     args: tuple[str, ...] = (),
     heir: Heir | None = None,
+    sandbox: Confined | None = None,
+    leave: Leave = EVERYDAY,
+    also: Sequence[Path] = (),
 ) -> Ran:
     """Run a command in a fresh bash and wait for its end, `timeout` seconds at most.
 
     `args` are its $1, $2, …. Each output is cut in the middle to about LIMIT characters.
     Whatever the command has left running is ended. One that can't be started has code 126 and
-    says why on its stderr.
+    says why on its stderr. In a sandbox it may do what `leave` says, and write `also`.
     """
     began = time.monotonic()
     outputs = Output(LIMIT, plain=False), Output(LIMIT, plain=False)
@@ -91,6 +94,7 @@ def command(
             env={**env, **QUIET},
             feeds=(outputs[0].feed, outputs[1].feed),
             heir=heir,
+            box=sandbox.box(leave, also) if sandbox else None,
         )
     except (OSError, ValueError) as error:
         return Ran(code=126, stdout="", stderr=f"could not be started: {error}", seconds=0)
@@ -98,10 +102,13 @@ def command(
         why = running.attend(stop, timeout)
     finally:
         running.end()
+    printed = [output.take() for output in outputs]
+    if running.code and sandbox and (denied := sandbox.denied("\n".join(printed), leave)):
+        printed[1] += f"[{denied}]\n"
     return Ran(
         code=running.code,
-        stdout=outputs[0].take(),
-        stderr=outputs[1].take(),
+        stdout=printed[0],
+        stderr=printed[1],
         seconds=time.monotonic() - began,
         timed_out=why == "time",
         stopped=why == "stop",
@@ -122,7 +129,8 @@ class Running:
     """A command under way. One thread at a time attends to it; its starter ends it.
 
     `feeds` get what it prints: one for both outputs in their order, or one for each. `heir` ends
-    it, with all that it began, if this process is killed.
+    it, with all that it began, if this process is killed. `box` puts it into a sandbox: then what
+    stands for its shell is the sandbox's own process, which ends with the shell's code.
     """
 
     def __init__(
@@ -133,13 +141,20 @@ class Running:
         env: Mapping[str, str],
         feeds: tuple[Feed, ...],
         heir: Heir | None = None,
+        box: Box | None = None,
     ) -> None:
         self._id, self._heir = secrets.token_hex(8), heir
         self._mark = f"{MARK}={self._id}".encode()
         self._before = living()
         self._began = time.monotonic()
-        self._process = self._start(argv, cwd, {**env, MARK: self._id}, apart=len(feeds) > 1)
+        marked = {**env, MARK: self._id}
+        self._launch = (
+            box(argv, cwd, marked) if box else Launch(argv=tuple(argv), cwd=cwd, env=marked)
+        )
+        self._boxed = box is not None
+        self._process = self._start(apart=len(feeds) > 1)
         self._code: int | None = None
+        self._told: int | None = None  # the same, as a shell tells it
         self._drained = False  # what had been printed when the shell ended is read
         self._ended = False
         self._kin: frozenset[int] = frozenset()  # those found while they are being ended
@@ -150,16 +165,16 @@ class Running:
             os.set_blocking(pipe.fileno(), False)
             self._pipes.register(pipe, selectors.EVENT_READ, feed)
 
-    def _start(
-        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, apart: bool
-    ) -> "subprocess.Popen[bytes]":
-        if self._heir:
-            self._heir.begun(self._id)  # a kill may come as soon as it runs
+    def _start(self, *, apart: bool) -> "subprocess.Popen[bytes]":
+        launch = self._launch
         try:
+            if self._heir:
+                self._heir.begun(self._id)  # a kill may come as soon as it runs
             process = subprocess.Popen(
-                argv,
-                cwd=cwd,
-                env=env,
+                launch.argv,
+                cwd=launch.cwd,
+                env=launch.env,
+                pass_fds=launch.fds,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE if apart else subprocess.STDOUT,
@@ -167,9 +182,14 @@ class Running:
                 bufsize=0,
             )
         except (OSError, ValueError):
+            if launch.status >= 0:
+                os.close(launch.status)
             if self._heir:
                 self._heir.ended(self._id)
             raise
+        finally:
+            for fd in launch.fds:
+                os.close(fd)
         if self._heir:
             self._heir.begun(self._id, process.pid)
         return process
@@ -188,7 +208,10 @@ class Running:
     def code(self) -> int:
         """The exit code, as a shell tells it. Only for one whose shell has ended."""
         assert self._code is not None, "it still runs"
-        return self._code if self._code >= 0 else 128 - self._code
+        if self._told is None:
+            code = self._code if self._code >= 0 else 128 - self._code
+            self._told = self._launch.code(code, self._launch.status)
+        return self._told
 
     def attend(self, stop: Stop, seconds: float | None = None) -> Why:
         """Read what it prints until its shell is over, the time is up or `stop` is set."""
@@ -268,6 +291,10 @@ class Running:
         for key in list(self._pipes.get_map().values()):
             self._close(key)
         self._pipes.close()
+        if self._launch.status >= 0:
+            self._told = self.code  # what is read for it is closed now
+            os.close(self._launch.status)
+        self._launch.over()
         if self._heir:
             self._heir.ended(self._id)
 
@@ -285,8 +312,9 @@ class Running:
         # The shell is waited for last, so that its id can't have become another group's.
         left = self.left()
         self._kin |= left
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+        if not self._boxed or number == signal.SIGKILL:  # a sandbox tells how its shell has ended
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
         for id in left if sys.platform == "linux" else ():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(id, number)

@@ -61,15 +61,19 @@ def lives(leader: int) -> bool:
 
 
 def named(ids: frozenset[int]) -> str:
-    """The processes with their names, for a person: `sleep (1234), node (1240)`."""
+    """The processes with their names, for a person: `sleep (1234), node (1240)`.
+
+    A sandbox's own is not named: it is there as long as the others are.
+    """
     names = []
-    for id in sorted(ids)[:5]:
+    for id in sorted(ids)[:6]:
         try:
             name = _read(id, "comm", 64).decode(errors="replace").strip()
         except OSError:  # it has just ended
             continue
-        names.append(f"{name} ({id})")
-    return ", ".join(names) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+        if name != "bwrap":
+            names.append(f"{name} ({id})")
+    return ", ".join(names) + (f" and {len(ids) - 6} more" if len(ids) > 6 else "")
 
 
 def _traces(id: int) -> tuple[int, int] | None:
