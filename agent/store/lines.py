@@ -82,6 +82,8 @@ class Lines:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UsageError(f"{self.path.stem} is in use by {_named(note)}", hint=hint) from error
+        if not os.fstat(self._fd).st_nlink:  # what is written to it now would go with it
+            raise UsageError(f"{self.path.stem} has just been deleted by another process")
         with suppress(OSError):  # a courtesy: the lock holds without it
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
             out = os.open(note, flags, 0o600)
@@ -169,21 +171,6 @@ def holder(path: Path) -> int | None:
     except OSError:
         return None
     return None
-
-
-def user(path: Path) -> str:
-    """Who adds to such a file just now, in words; "" for nobody."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:
-        return ""
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _named(path.with_suffix(".pid"))
-    finally:
-        os.close(file)
-    return ""
 
 
 def _named(note: Path) -> str:

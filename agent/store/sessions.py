@@ -344,25 +344,27 @@ def _notices(tree: Tree, cwd: Path) -> Iterator[str]:
 def _by_use(cwd: Path) -> list[tuple[float, str]]:
     """The conversations of a directory: when each was used last, and its id; the newest first."""
     directory = folder(cwd, "sessions")
-    try:
-        used = [((directory / f"{id}.jsonl").stat().st_mtime, id) for id in names(directory)]
-    except OSError as error:
-        raise failed(directory, error) from error
+    used = []
+    for id in names(directory):
+        with suppress(OSError):  # it has just been deleted
+            used.append(((directory / f"{id}.jsonl").stat().st_mtime, id))
     return sorted(used, reverse=True)
 
 
 def listed(cwd: Path) -> list[Summary]:
-    """The conversations of a directory, the one used last first."""
+    """The conversations of a directory, the one used last first; of one that can't be read no more
+    than that it is there."""
     found = []
     for used, id in _by_use(cwd):
         path = folder(cwd, "sessions") / f"{id}.jsonl"
         title, words, count = "", "", 0
-        for line in lines(path):
-            if line.data.startswith(b'{"type":"message"'):
-                count += 1
-                words = words or _beginning(line.data)
-            elif line.data.startswith(b'{"type":"titled"'):
-                title = _title(line.data) or title
+        with suppress(AgentError):
+            for line in lines(path):
+                if line.data.startswith(b'{"type":"message"'):
+                    count += 1
+                    words = words or _beginning(line.data)
+                elif line.data.startswith(b'{"type":"titled"'):
+                    title = _title(line.data) or title
         age = max(time.time() - used, 0)
         found.append(Summary(id=id, title=title, words=words, count=count, age=age))
     return found

@@ -17,7 +17,7 @@ from agent.errors import UsageError
 from agent.event import Event, TreeKept, step_of
 from agent.state import State
 from agent.store import log, tree, workspace
-from agent.store.lines import lines, user
+from agent.store.lines import holder, lines
 
 WORDS = 80  # characters that say what work was
 
@@ -94,9 +94,9 @@ def work(cwd: Path, id: str = "", step: str = "") -> Work:
         if newest is None:
             raise UsageError("nothing that changed files here is left to take back")
         found = newest
-    if found.kind == "run" and (who := user(workspace.run(cwd, found.id).log)):
+    if found.kind == "run" and (pid := holder(workspace.run(cwd, found.id).log)):
         raise UsageError(
-            f"{found.id} is in use by {who}", hint="it can be undone once it has ended"
+            f"{found.id} is in use by process {pid}", hint="it can be undone once it has ended"
         )
     if not step:
         return found

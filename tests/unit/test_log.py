@@ -19,6 +19,7 @@ from agent.errors import AgentError, UsageError
 from agent.event import Event, RunFinished, RunStarted, StepFinished, StepStarted, Text, TextDelta
 from agent.message import Usage
 from agent.store import workspace
+from agent.store.lines import Lines
 from agent.store.log import Log, ends, read, recorded, sealed
 
 WHOLE = re.compile(rb'(\{.*),"crc":"([0-9a-f]{8})"\}', re.DOTALL)
@@ -241,6 +242,20 @@ def test_a_second_writer_in_this_process_is_refused_too(tmp_path: Path) -> None:
     with Log(path), pytest.raises(UsageError, match="in use by this process"):
         Log(path)
     filled(path, "free")
+
+
+def test_a_log_that_is_deleted_while_it_is_opened_takes_no_event(tmp_path: Path) -> None:
+    path = tmp_path / "r1.jsonl"
+    path.touch()
+
+    class Late(Lines):
+        def _lock(self, hint: str) -> None:
+            path.unlink()  # another process had the lock, and has let go
+            super()._lock(hint)
+
+    with pytest.raises(UsageError, match="r1 has just been deleted"):
+        Late(path, bool)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_child_process_does_not_keep_the_log(tmp_path: Path) -> None:

@@ -241,6 +241,13 @@ def test_a_conversation_is_deleted_unless_it_is_in_use(tmp_path: Path) -> None:
     assert [path.name for path in second.path.parent.iterdir()] == [second.path.name]
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads all")
+def test_a_conversation_that_can_t_be_read_hides_no_other(tmp_path: Path) -> None:
+    one, two = kept(tmp_path, "hi"), kept(tmp_path, "ho")
+    two.path.chmod(0)
+    assert {each.id: each.words for each in sessions.listed(tmp_path)} == {one.id: "hi", two.id: ""}
+
+
 def test_what_was_too_long_for_a_conversation_goes_with_its_last_fork(tmp_path: Path) -> None:
     old = kept(tmp_path, "one")
     old.fork().close()
