@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agent.errors import ToolError
+from agent.shell.place import secret
 from agent.tool import Context, tool
 from agent.tools.file.text import spelled
 from agent.tools.find import parse, rank
@@ -61,6 +62,7 @@ def get_outline(context: Context, path: str) -> str:
 def directory_outline(context: Context, where: Place) -> str:
     """What the files in a directory define, in the fullest form that fits."""
     listing = names(context, where, wanted=CODE)
+    listing = structs.replace(listing, paths=[each for each in listing.paths if not secret(each)])
     paths = listing.paths[:FILES]
     if not paths:
         return f"{where.path(where.part) or '.'}: {NOTES['language']}s there; list_files shows them"
@@ -164,7 +166,7 @@ def project_outline(context: Context, budget: int) -> str:
     with suppress(ToolError):
         where = place(context, ".")
         listing = names(context, where, wanted=CODE, seconds=WALK)
-        paths = sample(where, listing.paths)
+        paths = sample(where, [path for path in listing.paths if not secret(path)])
         found = sources(
             context.stop, [where.base / path for path in paths], words=True, seconds=READ
         )
@@ -197,7 +199,7 @@ def holders(
 ) -> tuple[list[str], bool]:
     """Sources that hold the name and the one before it; and whether there are more of them."""
     if where.alone:
-        return [where.part], False
+        return [] if secret(where.part) else [where.part], False
     *_, before, name = ["", *parts]
     holding = files_with(context, where, whole(name), exact=exact)
     if before and len(holding) > 1:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from agent.errors import ToolError
+from agent.permission import decide
+from agent.settings import Rules
 from agent.tool import Context, tool
 from agent.tools.file.text import spelled, visible
 from agent.tools.find.glob import glob
@@ -70,7 +72,7 @@ def grep_files(  # noqa: PLR0913 - each is an argument that a model may give
     ignored: bool = False,
 ) -> str:
     r"""Search files for a regular expression of ripgrep's, line by line. Hidden files are searched;
-    .git, links, binary files and what .gitignore names are not.
+    .git, links, binary files, secrets and what .gitignore names are not.
 
     pattern: the expression
     directory: a directory or a file; "."
@@ -81,14 +83,15 @@ def grep_files(  # noqa: PLR0913 - each is an argument that a model may give
     files_only: only the paths
     ignored: also what .gitignore names
     """
+    where = place(here, directory)
     query = Query(
         pattern=usable(pattern, literal=literal),
         literal=literal,
         ignore_case=ignore_case,
         context=0 if files_only else min(max(context, 0), WIDEST),
         once=files_only,
+        secrets=named(where.path(where.part) or ".", file_glob),
     )
-    where = place(here, directory)
     wanted = glob(relative(here, file_glob)) if file_glob else None
     found = search(here, where, query, wanted, ignored=ignored)
     if found.hits:
@@ -100,6 +103,12 @@ def grep_files(  # noqa: PLR0913 - each is an argument that a model may give
         notes.append(LEFT_OUT)
     said = f"no matches for {visible(pattern)} in {spelled(directory)}"
     return said + (f" ({'; '.join(notes)})" if notes else "")
+
+
+def named(directory: str, file_glob: str | None) -> bool:
+    """Whether a search is for secrets by what it names: the user has been asked about it then."""
+    input = {"directory": directory, **({"file_glob": file_glob} if file_glob else {})}
+    return decide("auto", Rules(), "grep_files", False, input).decision != "allow"
 
 
 def relative(context: Context, pattern: str) -> str:

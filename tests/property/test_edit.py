@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from agent.errors import ToolError
 from agent.stop import Stop
-from agent.tool import Context
+from agent.tool import Context, meant
 from agent.tools.file.diff import diff
 from agent.tools.file.edit import Replacement, edited, lf
-from agent.tools.file.text import Coding, coding, meant, spelled
+from agent.tools.file.text import Coding, coding, spelled
 from agent.tools.file.window import Window, window
 from agent.tools.files import edit_file
 

@@ -93,7 +93,7 @@ def test_thinking_that_is_changed_is_no_longer_signed() -> None:
         ("SIGNING_SECRET", "abcdefghijklmnopqrstuvwxyz", True),
         ("DB_PASSWORD", "postgres", False),
         ("MAX_TOKENS", "4000000000", False),
-        ("GOOGLE_APPLICATION_CREDENTIALS", "/home/u/key1.json", False),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "/srv/u/key1.json", False),
         ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/user/1000/bus", False),
         ("TOKEN_URL", "https://login.example/v2", False),
         ("PATH", "/usr/bin1:/bin", False),

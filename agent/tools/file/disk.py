@@ -27,7 +27,7 @@ from msgspec import Struct
 from agent.errors import ToolError
 from agent.stop import Stop
 from agent.tool import Context, Heir
-from agent.tools.file.text import meant, spelled
+from agent.tools.file.text import spelled
 
 PATIENCE = 10.0  # seconds that a lock is waited for
 POLL = 0.005  # seconds between two looks at a lock
@@ -56,16 +56,6 @@ class Spot(Struct, frozen=True, kw_only=True):
     heir: Heir | None = None  # removes the temporary file if this process is killed
 
 
-def located(context: Context, path: str) -> Path:
-    """`path` resolved, inside; a name that was shown with `\\xNN` for a byte is found too."""
-    full = context.inside(path)
-    if "\\x" in path and not os.path.lexists(full):
-        other = context.inside(meant(path))
-        if os.path.lexists(other):
-            return other
-    return full
-
-
 def shown(context: Context, path: Path) -> str:
     return spelled(context.shown(path))
 
@@ -73,7 +63,7 @@ def shown(context: Context, path: Path) -> str:
 @contextmanager
 def spot(context: Context, path: str, *, make: bool = False) -> Iterator[Spot]:
     """Where `path` leads. `make`: missing folders on the way are made."""
-    full = located(context, path)
+    full = context.inside(path)
     homes = [context.cwd, *context.roots, *([context.workspace] if context.workspace else [])]
     home = next(home for home in homes if full.is_relative_to(home))
     if full == home:
@@ -269,7 +259,7 @@ def sweep(folder: int) -> None:
 
 def missing(context: Context, path: str) -> str:
     """Say that there is no such file, and which names are near."""
-    full = located(context, path)
+    full = context.inside(path)
     folder = next(each for each in full.parents if there(each))
     near = [folder / name for name in get_close_matches(full.name, names(folder), n=3, cutoff=0.6)]
     near += [file for file in elsewhere(context.cwd, full.name) if file not in near]

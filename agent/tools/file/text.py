@@ -144,13 +144,3 @@ def spelled(name: str) -> str:
     as `\\xNN`."""
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\x{ord(match[0]):02x}", text)
-
-
-def meant(name: str) -> str:
-    """The name that `spelled` made `name` of."""
-    data = re.sub(
-        rb"\\x([0-9a-f]{2})",
-        lambda match: bytes.fromhex(match[1].decode()),
-        name.encode("utf-8", "surrogateescape"),
-    )
-    return data.decode("utf-8", "surrogateescape")

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from agent.errors import ToolError
+from agent.shell.place import secret
 from agent.tool import Context
 from agent.tools.child.program import Program, running
 from agent.tools.file.text import visible
@@ -34,6 +35,7 @@ class Query(Struct, frozen=True, kw_only=True):
     ignore_case: bool = False
     context: int = 0  # lines around a match
     once: bool = False  # one match a file is enough
+    secrets: bool = False  # also in files that are secrets by their names
 
 
 class Hit(Struct, frozen=True, kw_only=True):
@@ -164,6 +166,8 @@ def read(program: Program, where: Place, query: Query, wanted: Glob | None, most
             last = record.data.path
             path = named(last.data)
             counts = wanted is None or wanted(where.inner(path)) or wanted(path)
+            # Not even that there is a match is told: asked often enough, that tells all.
+            counts = counts and (query.secrets or not secret(path))
         if record.type == "summary":
             end = record.data
         elif counts and record.type in ("match", "context"):

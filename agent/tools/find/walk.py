@@ -22,7 +22,7 @@ from agent.errors import ToolError
 from agent.stop import Stop
 from agent.tool import Context
 from agent.tools.child.program import running
-from agent.tools.file.disk import located, missing
+from agent.tools.file.disk import missing
 from agent.tools.file.text import spelled
 from agent.tools.find.glob import STARS, Glob, path_expression
 
@@ -65,7 +65,7 @@ class Names(Struct, frozen=True, kw_only=True):
 
 def place(context: Context, directory: str) -> Place:
     """Raises ToolError for what is no directory or file inside."""
-    full = located(context, directory or ".")
+    full = context.inside(directory or ".")
     try:
         alone = full.is_file()
         if not alone and not full.exists():
