@@ -1,6 +1,6 @@
 """A conversation in an `App`: what is said, and the runs that come of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec import structs
 
@@ -14,6 +14,7 @@ from agent.engine.guard import all_guarded, preceded
 from agent.engine.partial import Partial
 from agent.engine.speech import ask_oracle, ask_user, run_skill, submit_plan
 from agent.errors import AgentError, ConsentError, ToolError, UsageError
+from agent.event import PermissionDecided
 from agent.message import Filling, Image, Message, Request
 from agent.plan import Plan
 from agent.providers import watch
@@ -217,15 +218,17 @@ class Chat:
     @property
     def _system(self) -> str:
         app = self.app
-        return app.system(prompt.chat(app.settings.plan, self._offered))
+        skills, strange = self._offered(trusted=True), self._offered(trusted=False)
+        return app.system(prompt.chat(app.settings.plan, skills, strange))
 
-    @property
-    def _offered(self) -> list[tuple[str, str]]:
+    def _offered(self, *, trusted: bool) -> list[tuple[str, str]]:
         """Names and descriptions of the skills that the model may run."""
         if not self.app.settings.skills:
             return []
         return [
-            (skill.name, skill.plan.description) for skill in self.app.skills.all if skill.offered
+            (skill.name, skill.plan.description)
+            for skill in self.app.skills.all
+            if skill.offered and skill.trusted is trusted
         ]
 
     def _tools(self) -> dict[str, Tool]:
@@ -238,7 +241,7 @@ class Chat:
         extra = [ask_user(app.people.inquire), ask_oracle(app.models, app.stop, app.shown)]
         if app.settings.plan != "never":
             extra.append(submit_plan(self._submitted, app.notice))
-        if self._offered:
+        if self._offered(trusted=True) or self._offered(trusted=False):
             extra.append(run_skill(self._skill))
         return tools | {tool.name: tool for tool in extra}
 
@@ -249,7 +252,8 @@ class Chat:
             return Outcome(text=prompt.to_do(plan.steps))
         if app.gate.mode == "plan":
             return self._finished(Ended(code=0, answer=planfile.dump(plan)))
-        seen = app.people.there and app.gate.mode == "default" and self._confirmed(plan)
+        asks = app.people.there and app.gate.mode != "auto"
+        seen = asks and self._confirmed(plan)
         return self._finished(runs.run(app, plan, "model", vouched=seen, begun=self._begun))
 
     def _confirmed(self, plan: Plan) -> bool:
@@ -260,7 +264,7 @@ class Chat:
         question = Question(
             step="",
             tool="submit_plan",
-            text=f"{planfile.dump(plan)}# {self.app.forecast(plan)}\n",
+            text="\n".join([planfile.dump(plan), *self._flight(plan)]),
             rule="submit_plan",
         )
         answer = self.app.gate.approve(question, self.app.shown)
@@ -268,13 +272,56 @@ class Chat:
             raise ToolError(f"the user does not want this plan. {answer.words}".strip())
         return answer.by == "user"
 
+    def _flight(self, plan: Plan) -> Iterator[str]:
+        """What one yes to a plan allows for its run, what is asked about all the same, the price."""
+        own = runs.vouched_in(self.app, plan, "model")
+        commands = runs.commands_of(plan)
+        if own.commands or own.writes:
+            yield "# A yes allows, for this run:"
+            yield from (f"#   run     {_line(each)}" for each in commands if each in own.commands)
+            yield from (f"#   change  {_line(each)}" for each in sorted(own.writes))
+        if rest := [each for each in commands if each not in own.commands]:
+            yield "# Asked about all the same:"
+            yield from (f"#   run     {_line(each)}" for each in rest)
+        yield f"# {self.app.forecast(plan)}"
+
     def _skill(self, name: str, arguments: str) -> Outcome:
         try:
             skill = self.app.skills.find(name)
+            self._agreed(skill)
             return self._finished(runs.run_skill(self.app, skill, arguments, self._begun))
         except UsageError as error:
             raise ToolError(f"{error}. {error.hint}") from error
 
+    def _agreed(self, skill: skillfiles.Skill) -> None:
+        """Raise ToolError where the user does not want a stranger's skill that the model asks for:
+        its text would be an order."""
+        app = self.app
+        if skill.trusted or app.gate.mode == "auto":
+            return
+        text = f"# {skill.path}\n{planfile.dump(skill.plan)}"
+        question = Question(step="", tool="run_skill", text=text, rule="")
+        answer = app.gate.approve(question, app.shown)
+        if answer.choice == "no":
+            app.shown(
+                PermissionDecided(
+                    tool="run_skill",
+                    rule="",
+                    decision="deny",
+                    by=answer.by,
+                    input={"name": skill.name},
+                )
+            )
+            raise ToolError(
+                f"not allowed: {skill.name} came with this directory, which is not trusted. "
+                f"{answer.words}".strip()
+            )
+
     def _finished(self, ended: Ended) -> Outcome:
         self._runs.append(ended)
         return Outcome(text=ended.answer or "(no text)", ends=True)
+
+
+def _line(text: str) -> str:
+    """A command in a line; the plan above has it whole."""
+    return " ↵ ".join(text.strip().splitlines())

@@ -116,7 +116,7 @@ def vouched_in(app: App, plan: Plan, source: Source) -> Vouched:
     checks of a project that is not trusted. Of a plan that a model has made, what it changes as
     well, but no command that is always asked about."""
     strange = (skill.plan for skill in app.skills.all if not skill.trusted)
-    commands = commands_of(plan).difference(*map(commands_of, strange))
+    commands = frozenset(commands_of(plan)).difference(*map(commands_of, strange))
     if not app.trusted:
         commands = frozenset(each for each in commands if not CHECKS.search(each))
     if source != "model":
@@ -236,7 +236,7 @@ def _worker(app: App, place: workspace.Run, stop: Stop, vouched: Vouched, system
         tools=app.tools(),
         gate=app.gate,
         context=structs.replace(app.context(home), stop=stop),
-        command=partial(command, heir=app.heir),
+        command=partial(command, heir=app.heir, sandbox=app.sandbox, also=(home,)),
         inquire=app.people.inquire,
         fits=fits,
         budget=app.budget,
@@ -288,11 +288,10 @@ def asked(steps: Iterable[Step]) -> bool:
     return any(step.do is not None for step in steps)
 
 
-def commands_of(plan: Plan) -> frozenset[str]:
-    """The commands that stand in a plan."""
-    return frozenset(
-        text for step in plan.steps for text in (step.run, step.verify) if text is not None
-    )
+def commands_of(plan: Plan) -> tuple[str, ...]:
+    """The commands that stand in a plan, in its order, each once."""
+    texts = (text for step in plan.steps for text in (step.run, step.verify) if text is not None)
+    return tuple(dict.fromkeys(texts))
 
 
 def status_of(state: State, stop: Stop) -> RunStatus:

@@ -189,7 +189,7 @@ def _read(path: Path) -> _File:
 def _change(path: Path, change: Callable[[_File], None]) -> None:
     private(path.parent)
     try:
-        with _locked(path.with_suffix(".lock")):
+        with locked(path.with_suffix(".lock")):
             file = _read(path)
             change(file)
             data = msgspec.json.format(msgspec.json.encode(file))
@@ -205,10 +205,10 @@ def _change(path: Path, change: Callable[[_File], None]) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path, seconds: float = PATIENCE) -> Iterator[None]:
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        wait = Stop(seconds=PATIENCE)
+        wait = Stop(seconds=seconds)
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

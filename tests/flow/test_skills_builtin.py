@@ -70,7 +70,7 @@ class Project:
         """`ts run …`; `alone`: as a process of its own. Without replies a model says nothing."""
         before = {*self.path.glob(".agent/runs/*")}
         model = self.ts.script(*replies)
-        line = ("run", *words, "--model", model, "-y", "--output-format", "json")
+        line = ("run", *words, "--model", model, "-y", "--trust", "--output-format", "json")
         ran = self.ts(*line) if alone else self.ts.here(*line)
         logs = {*self.path.glob(".agent/runs/*")} - before
         self.last = [json.loads(line) for log in logs for line in log.read_bytes().splitlines()]
