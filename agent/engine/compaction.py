@@ -199,9 +199,11 @@ def leaner_call(call: Call, most: int, keep: Keep) -> Call:
 
 
 def stub(text: str, most: int, path: str) -> str:
-    """Head and tail of a text, and where the whole is."""
-    where = prompt.elsewhere(len(text), path)
-    return f"{cut(text, max(most // 2, 100))}\n{where}" if len(text) > most else text
+    """Head and tail of a text, and where the whole is; the text where that is no longer."""
+    if len(text) <= most:
+        return text
+    made = f"{cut(text, max(most // 2, 100))}\n{prompt.elsewhere(len(text), path)}"
+    return made if len(made) < len(text) else text
 
 
 # -- the note ------------------------------------------------------------------------------------

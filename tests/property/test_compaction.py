@@ -106,4 +106,4 @@ def test_every_cut_of_a_recorded_session_is_valid_after_it(name: str) -> None:
     assert len(messages) > 800
     heavy = accumulate(map(weight_of, messages))
     for at, whole in enumerate(heavy, 1):
-        sound(ending(messages, at), (3000, 12_000, 60_000)[at % 3], whole=whole)
+        sound(ending(messages, at), (5000, 12_000, 60_000)[at % 3], whole=whole)
