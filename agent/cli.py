@@ -34,6 +34,18 @@ LATER = {
     "mcp": "MCP servers",
     "completion": "completion for shells",
 }  # named by the contract, not built yet: refused, so that nobody believes they worked
+MOST_WORDS = {
+    "resume": 1,
+    "show": 1,
+    "undo": 2,
+    "runs list": 0,
+    "skills list": 0,
+    "skills show": 1,
+    "skills new": 1,
+    "sessions list": 0,
+    "sessions show": 1,
+    "sessions export": 2,
+}  # fmt: skip - behind a command; of those that are not here, as many as one likes
 
 
 FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
@@ -185,6 +197,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     typed.words = typed.words[bool(typed.command) :] + words[cut + 1 :]
     _later(typed)
     _out_of_place(typed)
+    _words(typed)
     return typed
 
 
@@ -285,6 +298,25 @@ def _out_of_place(typed: argparse.Namespace) -> None:
         raise UsageError("--plan and --no-plan can't both be meant")
     if typed.fork_session and not typed.go_on and typed.resume is None:
         raise UsageError("--fork-session needs -c or -r")
+
+
+def _words(typed: argparse.Namespace) -> None:
+    """Refuse words that would be passed over, and empty ones where a name belongs: whoever types
+    `"$RUN"` and has none does not mean the newest. Raises UsageError."""
+    from agent.errors import UsageError
+
+    command, words = typed.command, typed.words
+    if not command or command in {"plan", "demo"}:
+        return
+    if not all(word.strip() for word in words[: 1 if command == "run" else None]):
+        raise UsageError(f"ts {command}: an empty word names nothing", hint="say which is meant")
+    named = command if command in MOST_WORDS else " ".join([command, *words[:1]])
+    most = MOST_WORDS.get(named)
+    if most is not None and len(words) - named.count(" ") > most:
+        raise UsageError(
+            f"ts {named} takes {('no', 'one', 'at most two')[most]} word{'s'[: most != 1]} more",
+            hint=f"a prompt that begins with {command!r} stands behind --",
+        )
 
 
 if __name__ == "__main__":

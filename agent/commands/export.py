@@ -1,7 +1,8 @@
 """A conversation written to a file of the user's, without the secrets in it."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +61,22 @@ def export(session: Session, name: str, secrets: Iterable[str] = ()) -> Path:
     data = form(transcript(session, secrets)).encode("utf-8", "replace")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as file, unless_whole(path):
             file.write(data)
+            file.flush()
     except FileExistsError as error:
         raise UsageError(f"{path} exists", hint="name another file") from error
     except (OSError, ValueError, RuntimeError) as error:
         raise AgentError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     return path
+
+
+@contextmanager
+def unless_whole(path: Path) -> Iterator[None]:
+    """Remove a file of ours that the disk did not take, or that we were stopped at."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise

@@ -17,6 +17,8 @@ from agent.views import show as view
 from agent.views.figures import counted
 from agent.views.lines import Level
 
+MOST_DAYS = 100_000  # that --prune looks back
+
 
 def run_commands(typed: argparse.Namespace) -> int:
     """`ts runs [list|rm RUN…]`, `ts runs --prune [DAYS]`"""
@@ -70,8 +72,8 @@ def remove(typed: argparse.Namespace, words: Sequence[str]) -> int:
 def prune(typed: argparse.Namespace) -> int:
     """Delete the runs that began longer ago and have come to their end: no other could be resumed
     or is under way."""
-    if typed.prune < 0:
-        raise UsageError("--prune takes days, 0 or more")
+    if not 0 <= typed.prune <= MOST_DAYS:
+        raise UsageError(f"--prune takes days, 0 to {MOST_DAYS:,}")
     cwd = directory()
     until = (datetime.now(UTC) - timedelta(days=typed.prune)).isoformat()
     open = {"running", "unfinished", "interrupted", "over-budget"}

@@ -12,6 +12,7 @@ from agent.commands.desk import Desk, Do
 from agent.errors import AgentError, ToolError, UsageError
 from agent.settings import Mode
 from agent.store import memory, settingsfile, workspace
+from agent.store.disk import private
 from agent.views.figures import counted, money, tokens
 
 CYCLE: tuple[Mode, ...] = ("default", "accept-edits", "plan")  # Shift+Tab; auto is by a flag alone
@@ -117,7 +118,7 @@ def edit_memory(desk: Desk, *, mine: bool) -> None:
     """Open $VISUAL or $EDITOR on it, as the user's environment names it; no shell reads that."""
     if mine:
         path = memory.user_path(settingsfile.home())
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private(path.parent)
     else:
         path = workspace.prepared(desk.app.cwd) / "memory.md"
     environ = settingsfile.environment()

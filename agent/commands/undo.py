@@ -7,7 +7,7 @@ from typing import Any
 
 from agent.commands.front import directory, output, print_json, say
 from agent.commands.signals import signals
-from agent.errors import ConsentError, UsageError
+from agent.errors import ConsentError
 from agent.settings import MODES
 from agent.stop import Stop
 from agent.store import settingsfile, worked
@@ -27,8 +27,6 @@ def undo(typed: argparse.Namespace) -> int:
     or could not be put back.
     Raises ConsentError where nobody can be asked and `-y` does not say so either.
     """
-    if len(typed.words) > 2:
-        raise UsageError("ts undo takes a run, and a step of it", hint="ts undo [RUN [STEP]]")
     cwd, stop = directory(), Stop()
     store = Snapshots(cwd, settingsfile.child_environment())
     with signals(stop):

@@ -19,6 +19,13 @@ HINTS = {
 
 def failed(path: Path, error: OSError) -> AgentError:
     """The error that tells a user what the disk refused, and what may help."""
+    if error.errno in {errno.EEXIST, errno.ENOTDIR}:
+        for each in (path, *path.parents):
+            if os.path.lexists(each) and not each.is_dir():
+                return AgentError(
+                    f"{each} stands where ts keeps a directory of its own",
+                    hint="put it elsewhere, or name another working directory with -C",
+                )
     why = error.strerror or str(error)
     return AgentError(f"{path}: {why}", hint=HINTS.get(error.errno or 0, ""))
 
@@ -66,6 +73,8 @@ def contents(path: Path, most: int, *, follow: bool = True) -> bytes:
             data = file.read(most + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        if not follow and path.is_symlink():
+            why = "this is a symbolic link, and could lead anywhere"
         raise UsageError(f"{path}: {why}") from error
     if len(data) > most:
         raise UsageError(f"{path}: this is larger than {most:,} bytes")

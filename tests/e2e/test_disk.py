@@ -133,3 +133,11 @@ def test_r96_too_few_files_may_be_open_is_told_in_a_line(ts: Ts) -> None:
         if ran.code:
             assert "Too many open files" in ran.err or "could not be started" in ran.out + ran.err
         assert "Traceback" not in ran.err
+
+
+def test_r96_a_full_disk_leaves_no_half_of_an_exported_conversation(ts: Ts) -> None:
+    assert ts("-p", "go", env={"TS_MODEL": ts.script("word " * 2000)}).code == 0
+    ran = under(ts, limited(1), "sessions", "export", "2", "talk.md")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("ts: talk.md: File too large")
+    assert not (ts.cwd / "talk.md").exists()

@@ -189,7 +189,8 @@ def test_a_conversation_that_cannot_be_kept_is_told(ts: Ts) -> None:
     ran = ts.here("-p", "x", model=ts.script("y"))
     assert (ran.code, ran.out) == (0, "y\n")
     assert ran.err.count("not saved") == 1
-    assert ".agent" in ran.err
+    assert f"{ts.cwd}/.agent stands where ts keeps a directory" in ran.err
+    assert ".agent stands where" in ts.here("sessions").err
 
 
 def test_c059_a_call_that_ctrl_c_ended_has_its_result_in_the_same_chat(ts: Ts) -> None:

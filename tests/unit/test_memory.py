@@ -69,5 +69,6 @@ def test_what_a_repository_s_link_leads_to_is_not_read(cwd: Path, home: Path) ->
     assert text == ""
     assert len(notices) == 1
     assert notices[0].startswith("passed over: ")
+    assert "symbolic link, and could lead anywhere" in notices[0]
     memory.user_path(home).symlink_to(secret)  # the user's own may be kept elsewhere
     assert "key" in told(cwd, home)[0]
