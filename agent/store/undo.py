@@ -94,6 +94,8 @@ def preview(store: Snapshots, works: Sequence[Work]) -> Preview:
     loose: dict[str, _Chain] = {}  # what differs, but need not be of their making
     for part in (part for work in ordered for part in work.parts):
         for path, (old, new) in store.changed(part.before, part.after or now).items():
+            if _of_another(part, path):
+                continue
             chains = sure if part.sure and _said(part, path) else loose
             chains[path] = chains[path].then(old, new) if path in chains else _Chain(old, new)
     for path in loose.keys() & sure.keys():
@@ -162,6 +164,12 @@ class _Chain(Struct, frozen=True):
 def _said(part: Part, path: str) -> bool:
     """Whether a part has said that it may write a path."""
     return part.writes is None or any(overlap(glob, path) for glob in part.writes)
+
+
+def _of_another(part: Part, path: str) -> bool:
+    """Whether a path is left to a step that was at work beside it, and alone had named it."""
+    named = part.writes is not None and _said(part, path)
+    return not named and any(overlap(glob, path) for glob in part.theirs)
 
 
 def _why(chain: _Chain, now: Entry | None, usual: str, lost: Collection[str]) -> Why | None:

@@ -31,6 +31,7 @@ class Part(Struct, frozen=True, kw_only=True):
     after: str = ""  # "": it was cut off, and may have changed whatever differs now
     step: str = ""  # "": a whole run, turn or undo
     writes: tuple[str, ...] | None = None  # the globs that it has said it writes; None: anything
+    theirs: tuple[str, ...] = ()  # the globs that steps at work beside it had said they write
     sure: bool = True  # False: what differs need not be of its making
 
 
@@ -150,7 +151,7 @@ class _Run:
         self.state = State()
         self.parts: list[Part] = []
         self._open: dict[str, str] = {}  # trees before, by step; "" for the run
-        self._crowded: set[str] = set()  # steps beside which another one was at work
+        self._beside: dict[str, set[str]] = {}  # by step, those that were at work beside it
 
     def take(self, event: Event) -> None:
         self.state.apply(event)
@@ -161,8 +162,8 @@ class _Run:
             if not step or step in self._open:  # gone on with after it was cut off
                 self.close(event.tree, step)
             self._open[step] = event.tree
-            if len(steps := [each for each in self._open if each]) > 1:
-                self._crowded.update(steps)
+            if step:
+                self._crowd(step)
             return
         if not step:
             self.close(event.tree)
@@ -175,14 +176,27 @@ class _Run:
             if each == step or not step:
                 self._end(each, tree, sure=False)
 
-    def _end(self, step: str, after: str, *, sure: bool) -> None:
+    def _crowd(self, step: str) -> None:
+        for other in self._open:
+            if other and other != step:
+                self._beside.setdefault(step, set()).add(other)
+                self._beside.setdefault(other, set()).add(step)
+
+    def _writes(self, step: str) -> tuple[str, ...] | None:
         known = self.state.steps.get(step)
-        writes = known.writes if known else None
-        if writes is None and step in self._crowded:
-            sure = False
-        self._crowded.discard(step)
-        before = self._open.pop(step)
-        self.parts.append(Part(before=before, after=after, step=step, writes=writes, sure=sure))
+        return known.writes if known else None
+
+    def _end(self, step: str, after: str, *, sure: bool) -> None:
+        writes, beside = self._writes(step), sorted(self._beside.pop(step, ()))
+        part = Part(
+            before=self._open.pop(step),
+            after=after,
+            step=step,
+            writes=writes,
+            theirs=tuple(glob for other in beside for glob in self._writes(other) or ()),
+            sure=sure and not (writes is None and beside),
+        )
+        self.parts.append(part)
 
 
 # -- chats --------------------------------------------------------------------------------------

@@ -117,6 +117,39 @@ def test_steps_at_work_at_once_have_each_what_they_had_said_they_write(cwd: Path
     assert {change.path: change.old for change in preview.changes}["b"] != store.entries(first)["b"]
 
 
+def test_what_a_step_at_work_beside_it_had_named_is_not_of_a_steps_making(cwd: Path) -> None:
+    store = Snapshots(cwd, ENV)
+    write(cwd, a="0", b="0", c="0")
+    first = store.keep()
+    write(cwd, a="1", b="1", c="user")
+    last = store.keep()
+    steps = (Step(id="one", do="x", writes=("a",)), Step(id="two", do="x", writes=("b",)))
+    id = run(
+        cwd,
+        PlanCreated(plan=Plan(goal="g", steps=steps), source="file"),
+        *(kept(first, "before", each) for each in ("one", "two")),
+        *(kept(last, "after", each) for each in ("one", "two")),
+    )
+    assert why(undo.preview(store, [worked.work(cwd, id, "one")])) == {"a": "", "c": "unsure"}
+    assert why(undo.preview(store, [worked.work(cwd, id, "two")])) == {"b": "", "c": "unsure"}
+    assert why(undo.preview(store, [worked.work(cwd, id)])) == {"a": "", "b": "", "c": "unsure"}
+
+
+def test_what_a_step_that_names_nothing_changed_beside_another_is_asked_about(cwd: Path) -> None:
+    store = Snapshots(cwd, ENV)
+    first = store.keep()
+    write(cwd, a="1", b="1")
+    last = store.keep()
+    steps = (Step(id="one", do="x", writes=("a",)), Step(id="two", do="x"))
+    id = run(
+        cwd,
+        PlanCreated(plan=Plan(goal="g", steps=steps), source="file"),
+        *(kept(first, "before", each) for each in ("one", "two")),
+        *(kept(last, "after", each) for each in ("one", "two")),
+    )
+    assert why(undo.preview(store, [worked.work(cwd, id, "two")])) == {"b": "unsure"}
+
+
 def test_work_that_was_cut_off_may_have_changed_whatever_differs_now(cwd: Path) -> None:
     store = Snapshots(cwd, ENV)
     write(cwd, a="0")
