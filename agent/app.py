@@ -489,6 +489,10 @@ class App:
             stop=self.stop,
             roots=tuple(Path(each).resolve() for each in self.settings.add_dirs),
             workspace=place,
+            readable=tuple(
+                each.resolve()
+                for each in skillfiles.own_places(builtin_skills(), settingsfile.home())
+            ),
             env={**self.environment, **self.survey.variables},
             sees=True,
             heir=self.heir,

@@ -95,6 +95,7 @@ class Context(Struct, frozen=True):
     stop: Stop
     roots: tuple[Path, ...] = ()  # further directories that may be written, resolved (--add-dir)
     workspace: Path | None = None  # the run's shared workspace, resolved; may be written
+    readable: tuple[Path, ...] = ()  # further directories that are read and never written, resolved
     env: dict[str, str] = {}  # the environment of commands
     sees: bool = False  # whether the model can look at images
     heir: Heir | None = None  # None: what is left when this process is killed stays
@@ -120,27 +121,32 @@ class Context(Struct, frozen=True):
             held.close()
         self.owned.clear()
 
-    def inside(self, path: str) -> Path:
+    def inside(self, path: str, *, reading: bool = False) -> Path:
         """`path`, from the working directory, with links resolved; it need not exist. A name that
         was shown with `\\xNN` for a byte is found too.
 
         Raises ToolError where it leads out of the working directory, the further roots and the
-        workspace, and where it can be no path at all.
+        workspace, with `reading` also of what may only be read, and where it can be no path at all.
         """
         if path in self.led:
             return self.led[path]
-        full = self._inside(path)
+        full = self._inside(path, reading=reading)
         if "\\x" in path and not os.path.lexists(full):
-            other = self._inside(meant(path))
+            other = self._inside(meant(path), reading=reading)
             return other if os.path.lexists(other) else full
         return full
 
-    def _inside(self, path: str) -> Path:
+    @property
+    def homes(self) -> tuple[Path, ...]:
+        """What may be written."""
+        return (self.cwd, *self.roots, *([self.workspace] if self.workspace else []))
+
+    def _inside(self, path: str, *, reading: bool) -> Path:
         try:
             full = (self.cwd / Path(path).expanduser()).resolve()
         except (OSError, RuntimeError, ValueError) as error:
             raise ToolError(f"{path!r} is no usable path: {error}") from error
-        homes = [self.cwd, *self.roots, *([self.workspace] if self.workspace else [])]
+        homes = (*self.homes, *(self.readable if reading else ()))
         if not any(full.is_relative_to(home) for home in homes):
             raise ToolError(
                 f"{path} is outside the working directory {self.cwd}; only files inside "

@@ -12,7 +12,7 @@ from agent.errors import ToolError
 from agent.event import PermissionAsked, PermissionDecided
 from agent.permission import NOTHING, STRICTER, Verdict, decide
 from agent.plan import Step
-from agent.rule import ALIASES, EDITS, NOTES, fits, read
+from agent.rule import ALIASES, EDITS, NOTES, READS, fits, read
 from agent.seams import Answer, Ask, Emit, Question
 from agent.settings import Mode, Rules
 from agent.shell.place import Facts, kept, secret, tidy
@@ -182,7 +182,7 @@ def guarded(
     globs of files that the user has said a step may change."""
 
     def function(context: Context, /, **input: Any) -> Outcome:
-        context, leads = led(context, input)
+        context, leads = led(context, input, reading=tool.name in READS)
         own = context.workspace is not None and all(
             real.is_relative_to(context.workspace) for real in context.led.values()
         )
@@ -210,14 +210,16 @@ def guarded(
     return structs.replace(tool, function=function)
 
 
-def led(context: Context, input: Mapping[str, Any]) -> tuple[Context, dict[str, str]]:
+def led(
+    context: Context, input: Mapping[str, Any], *, reading: bool
+) -> tuple[Context, dict[str, str]]:
     """A context that knows where the paths of a call lead, so that what was judged is what is
     opened; and where that is, as rules write it. A path that no tool would take is left out."""
     found, leads = dict[str, Path](), dict[str, str]()
     for key in PATHS:
         if isinstance(path := input.get(key), str) and path:
             with suppress(ToolError):
-                found[path] = context.inside(path)
+                found[path] = context.inside(path, reading=reading)
                 leads[key] = context.shown(found[path])
     return (structs.replace(context, led=found), leads) if found else (context, leads)
 
@@ -243,6 +245,15 @@ def preceded(tool: Tool, first: Callable[[], None]) -> Tool:
         return tool.function(context, **input)
 
     return structs.replace(tool, function=function)
+
+
+def closed(tool: Tool, why: str) -> Tool:
+    """The same tool, which is refused whenever it is called."""
+
+    def function(context: Context, /, **input: Any) -> str | Outcome:
+        raise ToolError(why)
+
+    return structs.replace(tool, function=function, writes=False)
 
 
 def all_guarded(

@@ -77,6 +77,12 @@ def places(builtin: Path, home: Path, cwd: Path) -> tuple[Place, ...]:
     )
 
 
+def own_places(builtin: Path, home: Path) -> tuple[Path, ...]:
+    """The directories of skills that come from no project."""
+    found = places(builtin, home, home)
+    return tuple(place.directory for place in found if place.source != "project")
+
+
 def load(builtin: Path, home: Path, cwd: Path, *, trusted: bool) -> Skills:
     """All skills that can be used in `cwd`; `trusted`: whether its own files may be.
 

@@ -69,7 +69,7 @@ def read_file(
     end_line: the last one wanted
     """
     first, last = asked(start_line, end_line)
-    with told(context, path), spot(context, path) as place:
+    with told(context, path), spot(context, path, reading=True) as place:
         file = opened(place)
         try:
             return content(context, place, file, first, last)

@@ -61,11 +61,16 @@ def shown(context: Context, path: Path) -> str:
 
 
 @contextmanager
-def spot(context: Context, path: str, *, make: bool = False) -> Iterator[Spot]:
-    """Where `path` leads. `make`: missing folders on the way are made."""
-    full = context.inside(path)
-    homes = [context.cwd, *context.roots, *([context.workspace] if context.workspace else [])]
-    home = next(home for home in homes if full.is_relative_to(home))
+def spot(
+    context: Context, path: str, *, make: bool = False, reading: bool = False
+) -> Iterator[Spot]:
+    """Where `path` leads. `make`: missing folders on the way are made. `reading`: it is not to be
+    changed."""
+    full = context.inside(path, reading=reading)
+    homes = (*context.homes, *(context.readable if reading else ()))
+    home = next((home for home in homes if full.is_relative_to(home)), None)
+    if home is None:
+        raise ToolError(f"{path} may be read, not changed")
     if full == home:
         raise ToolError(f"{path} is {KINDS[stat.S_IFDIR]}")
     *parts, name = full.relative_to(home).parts
@@ -259,7 +264,7 @@ def sweep(folder: int) -> None:
 
 def missing(context: Context, path: str) -> str:
     """Say that there is no such file, and which names are near."""
-    full = context.inside(path)
+    full = context.inside(path, reading=True)
     folder = next(each for each in full.parents if there(each))
     near = [folder / name for name in get_close_matches(full.name, names(folder), n=3, cutoff=0.6)]
     near += [file for file in elsewhere(context.cwd, full.name) if file not in near]

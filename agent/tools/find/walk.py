@@ -65,7 +65,7 @@ class Names(Struct, frozen=True, kw_only=True):
 
 def place(context: Context, directory: str) -> Place:
     """Raises ToolError for what is no directory or file inside."""
-    full = context.inside(directory or ".")
+    full = context.inside(directory or ".", reading=True)
     try:
         alone = full.is_file()
         if not alone and not full.exists():
