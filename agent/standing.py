@@ -14,6 +14,7 @@ from agent.message import Usage
 from agent.plan import Step
 
 LINE = 300  # characters of a line about a step that is not done
+MOST_TEXT = 8_000_000  # characters of a text that a foreach goes over, or that others are joined to
 
 Skip: TypeAlias = Literal["when", "need", "revision"]
 """Why a step is skipped: its own `when`, something that it waited for, a revision."""
@@ -152,7 +153,7 @@ class Standings:
     @property
     def answer(self) -> str:
         """The texts of the steps that nothing needs, and a line for each step not done."""
-        return "\n\n".join([*self._ends(self.top), *self._lines(self.listed)])
+        return bounded("\n\n".join([*self._ends(self.top), *self._lines(self.listed)]))
 
     def _ends(self, steps: list[Step]) -> list[str]:
         """The texts of those of the steps that none of them needs, but what its `when` left out."""
@@ -189,3 +190,9 @@ class Standings:
         if standing == "skipped" or not lines[at]:
             return lines[at][:LINE] or standing
         return f"{standing}: {lines[at][:LINE]}"
+
+
+def bounded(text: str) -> str:
+    """A joined text that a line of a log can hold."""
+    left = len(text) - MOST_TEXT
+    return f"{text[:MOST_TEXT]}\n… {left:,} characters left out …" if left > 0 else text

@@ -39,7 +39,7 @@ from agent.level import waiting
 from agent.message import Usage, summed
 from agent.order import ranks
 from agent.plan import MOST_STEPS, Plan, Step, copies, items
-from agent.standing import Skip, Standings, workspaces
+from agent.standing import MOST_TEXT, Skip, Standings, bounded, workspaces
 from agent.when import holds, wanted
 
 MOST_REVISIONS = 3  # of a run
@@ -298,10 +298,14 @@ class State(Standings):
         self._copied.add(step.id)
         pattern = self.below(step.id)
         over: list[str] = []
+        text = self._result(step.source)
         try:
-            over = items(step, self._result(step.source))
+            over = items(step, text)
         except ValueError as error:
             self._faults[step.id] = str(error)
+        if len(text) > MOST_TEXT:  # some of it was left out
+            self._faults[step.id] = f"the text of {step.source} is too long to go over its items"
+            over = []
         if len(over) > MOST_COPIES:
             self._faults[step.id] = f"{step.foreach} are {len(over)}, more than {MOST_COPIES}"
             over = []
@@ -337,7 +341,10 @@ class State(Standings):
         status: Status = "cancelled" if unmet == {"cancelled"} else "failed" if unmet else "done"
         outputs = (path for part in parts for path in self.outputs.get(part.id, ()))
         end = StepFinished(
-            step=step.id, status=status, summary=text, outputs=tuple(dict.fromkeys(outputs))
+            step=step.id,
+            status=status,
+            summary=bounded(text),
+            outputs=tuple(dict.fromkeys(outputs)),
         )
         return structs.replace(end, error=error) if unmet else end
 

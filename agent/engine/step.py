@@ -43,11 +43,11 @@ from agent.job import Attempt, Job, Revise
 from agent.message import Message, Request, Usage
 from agent.plan import Permissions, Plan, Step, items, unfenced
 from agent.seams import Emit, Keep, Models, Provider
+from agent.standing import MOST_TEXT
 from agent.stop import TIME, Stop
 from agent.tool import Context, Leave, Tool
 
 INLINE = 65_536  # characters of a step's text in its event; the whole is a file in the workspace
-WHOLE = 8_000_000  # characters of a text that a foreach goes over
 AGENT_SECONDS = 3600.0  # of one attempt that says no `timeout`
 COMMAND_SECONDS = 1800.0
 
@@ -63,6 +63,10 @@ class Ran(Protocol):
     def stderr(self) -> str: ...
     @property
     def timed_out(self) -> bool: ...
+    @property
+    def whole(self) -> bool:
+        """Whether stdout is, or its middle is left out."""
+        ...
 
 
 class Command(Protocol):
@@ -217,6 +221,9 @@ class Worker(Struct, frozen=True, kw_only=True):
         if how := misfortune(ran, context):
             error = "\n".join(filter(None, (both(ran), how)))
             return StepFinished(status="failed", summary=ran.stdout, error=error)
+        if not ran.whole and gone_over(job):
+            error = "its output is too long to go over the items of it, and was cut: print less"
+            return StepFinished(status="failed", summary=ran.stdout, error=error)
         return StepFinished(status="done", summary=ran.stdout)
 
     def shell(self, job: Attempt, command: str, context: Context, emit: Emit) -> Ran | str:
@@ -367,7 +374,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     def kept(self, job: Attempt, text: str) -> str:
         """The text of an end; of a long one head and tail, with the whole in a file, unless a
         foreach goes over it."""
-        most = WHOLE if any(each.source == job.step.id for each in job.steps) else INLINE
+        most = MOST_TEXT if gone_over(job) else INLINE
         if len(text) <= most:
             return text
         path = self.workspace / f".{job.step.id[-100:]}.text"
@@ -411,14 +418,18 @@ def told_of(command: str, env: Mapping[str, str]) -> dict[str, str]:
     return {"note": "\n".join(f"# {name} is: {env[name]}" for name in names)} if names else {}
 
 
+def gone_over(job: Attempt) -> list[Step]:
+    """The steps that are done for each item of its text."""
+    return [each for each in job.steps if each.source == job.step.id]
+
+
 def no_items(job: Attempt, text: str) -> str:
     """Why a foreach can't go over the text; "" if it can, or none does."""
-    for each in job.steps:
-        if each.source == job.step.id:
-            try:
-                items(each, text)
-            except ValueError as error:
-                return str(error)
+    for each in gone_over(job):
+        try:
+            items(each, text)
+        except ValueError as error:
+            return str(error)
     return ""
 
 

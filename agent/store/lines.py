@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 from msgspec import Struct
 
-from agent.errors import UsageError
+from agent.errors import AgentError, UsageError
 from agent.store.disk import contents, failed, opened, private, regular
 
 T = TypeVar("T", bound=Struct)
@@ -115,6 +115,8 @@ class Lines:
         Raises AgentError if it could not be written; the file is then as it was before.
         """
         assert b"\n" not in line, "a line must not hold another"
+        if len(line) >= LONGEST:
+            raise AgentError(f"{self.path}: a line of {len(line):,} bytes could not be read again")
         try:
             if self._unsure:
                 os.ftruncate(self._fd, self._end)

@@ -19,7 +19,7 @@ from agent.errors import AgentError, UsageError
 from agent.event import Event, RunFinished, RunStarted, StepFinished, StepStarted, Text, TextDelta
 from agent.message import Usage
 from agent.store import workspace
-from agent.store.lines import Lines
+from agent.store.lines import LONGEST, Lines
 from agent.store.log import Log, ends, read, recorded, sealed
 
 WHOLE = re.compile(rb'(\{.*),"crc":"([0-9a-f]{8})"\}', re.DOTALL)
@@ -242,6 +242,14 @@ def test_a_second_writer_in_this_process_is_refused_too(tmp_path: Path) -> None:
     with Log(path), pytest.raises(UsageError, match="in use by this process"):
         Log(path)
     filled(path, "free")
+
+
+def test_a_line_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    with Lines(tmp_path / "r1.jsonl", bool) as file:
+        with pytest.raises(AgentError, match="a line of 67,108,864 bytes could not be read again"):
+            file.add(b"x" * LONGEST)
+        file.add(b"{}")
+    assert (tmp_path / "r1.jsonl").read_bytes() == b"{}\n"
 
 
 def test_a_log_that_is_deleted_while_it_is_opened_takes_no_event(tmp_path: Path) -> None:

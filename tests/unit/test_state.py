@@ -266,6 +266,21 @@ def test_a_foreach_over_more_than_a_run_can_hold_fails_whole() -> None:
     assert run.end.failure("each") == "list.lines are 10001, more than 10000"
 
 
+def test_a_text_joined_of_many_is_one_that_a_log_can_hold() -> None:
+    made = steps(
+        {"id": "list", "run": "ls"},
+        {"id": "each", "run": "x", "foreach": "list.lines", "writes": []},
+        {"id": "again", "run": "x", "foreach": "each.lines"},
+        {"id": "end", "run": "x", "needs": "each"},
+    )
+    texts = {f"each.{number}": "x" * 65_000 for number in range(1, 151)}
+    run = play(made, {"list": "a\n" * 150, **texts})
+    assert run.standing["each"] == run.standing["end"] == "done"
+    assert len(run.summary("each")) < 8_000_100
+    assert run.summary("each").endswith("\n… 1,750,149 characters left out …")
+    assert run.end.failure("again") == "the text of each is too long to go over its items"
+
+
 def test_copies_that_fail_fail_the_whole_with_its_texts_and_others_run_on() -> None:
     run = play(
         each(attempts=1),

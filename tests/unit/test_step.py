@@ -406,6 +406,15 @@ def test_a_long_text_is_cut_with_the_whole_in_a_file_unless_a_foreach_goes_over_
     assert len(end.summary.splitlines()) == 20_000
 
 
+def test_items_that_were_cut_away_are_a_failure_and_not_nothing_to_do(tmp_path: Path) -> None:
+    step = Step(id="a", run="seq -f %0150.0f 9000")
+    bench = Bench(tmp_path)
+    end = bench.do(step, steps=(step, Step(id="each", do="x", foreach="a.lines")))
+    assert end.status == "failed"
+    assert str(end.error).startswith("its output is too long to go over the items of it")
+    assert bench.do(step).status == "done"
+
+
 def test_a_text_that_can_t_be_kept_whole_is_cut_all_the_same(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.worker = structs.replace(bench.worker, workspace=bench.place / "gone")

@@ -61,6 +61,7 @@ class Ran(Struct, frozen=True, kw_only=True):
     seconds: float
     timed_out: bool = False
     stopped: bool = False
+    whole: bool = True  # whether stdout is, or its middle is left out
 
 
 def command(  # noqa: PLR0913 - what a command is run with
@@ -112,6 +113,7 @@ def command(  # noqa: PLR0913 - what a command is run with
         seconds=time.monotonic() - began,
         timed_out=why == "time",
         stopped=why == "stop",
+        whole=outputs[0].whole,
     )
 
 

@@ -115,6 +115,7 @@ class Output:
         self._path_shown = path
         self._head = self._tail = ""
         self._lost = self._lost_lines = 0
+        self.whole = True  # whether nothing was left out of what was taken last
 
     def feed(self, data: bytes) -> None:
         with self._lock:
@@ -135,6 +136,7 @@ class Output:
                 near = min(200, self._tail_limit // 4)
                 self._trim(len(self._tail) - (self._tail.find("\n", 0, near) + 1))
             head, tail, note = self._head, self._tail, self._note()
+            self.whole = not note
             self._head = self._tail = ""
             self._lost = self._lost_lines = 0
             if self._spill:
