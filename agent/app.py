@@ -50,6 +50,7 @@ from agent.stop import Stop
 from agent.store import gitsettings, history, log, project, seal, settingsfile
 from agent.store import skills as skillfiles
 from agent.store.content import Content
+from agent.store.environment import outside
 from agent.tool import Context, Outcome, Tool
 from agent.views.ask import nobody
 from agent.views.forecast import forecast
@@ -171,15 +172,8 @@ class App:
         env = settingsfile.child_environment()
         if self.trusted:
             return env
-        path = os.pathsep.join(
-            each for each in env["PATH"].split(os.pathsep) if not self._own(Path(each))
-        )
-        env["PATH"] = path or os.defpath
+        env["PATH"] = outside(env, self.cwd)
         return env | gitsettings.calmed(self.cwd, env)
-
-    def _own(self, path: Path) -> bool:
-        """Whether a path leads into the working directory."""
-        return Path(realpath(path)).is_relative_to(self.cwd)
 
     @cached_property
     def skills(self) -> skillfiles.Skills:

@@ -273,7 +273,7 @@ class Chat:
         return answer.by == "user"
 
     def _flight(self, plan: Plan) -> Iterator[str]:
-        """What one yes to a plan allows for its run, what is asked about all the same, the price."""
+        """What a yes to a plan allows for its run, what is asked about all the same, its price."""
         own = runs.vouched_in(self.app, plan, "model")
         commands = runs.commands_of(plan)
         if own.commands or own.writes:

@@ -114,6 +114,7 @@ def as_meant(typed: argparse.Namespace) -> argparse.Namespace:
         "model": typed.model or f"script/{RECORDED}",
         "permission_mode": typed.permission_mode or "auto",
         "plan": not typed.no_plan,
+        "trust": True,  # the folder is ours
     }
     return argparse.Namespace(**{**vars(typed), **meant})
 

@@ -30,6 +30,7 @@ _KEPT = """
 """
 KEPT = frozenset(_KEPT.split())  # the usual ones of languages, their tools and the system
 KEPT_PREFIXES = ("LC_", "NODE_", "npm_config_", "NPM_CONFIG_", "YARN_", "OMP_", "MKL_")
+ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 SECRET = re.compile(
     r"API_?KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE_?KEY|ACCESS_?KEY|AUTH(?!OR)|SESSION",
     re.IGNORECASE,
@@ -115,3 +116,16 @@ def _without(path: str, directory: str) -> str:
 
 def _same(one: str, other: str) -> bool:
     return bool(one) and os.path.realpath(one) == os.path.realpath(other)
+
+
+def outside(environ: Mapping[str, str], cwd: Path) -> str:
+    """The search path without what leads into `cwd`, but for an environment that the user has
+    activated: that one is their word."""
+    active = [os.path.realpath(place) for name in ACTIVE if (place := environ.get(name))]
+
+    def theirs(directory: str) -> bool:
+        real = Path(os.path.realpath(directory))
+        return real.is_relative_to(cwd) and os.path.realpath(real.parent) not in active
+
+    kept = (each for each in environ.get("PATH", "").split(os.pathsep) if not theirs(each))
+    return os.pathsep.join(kept) or os.defpath

@@ -208,7 +208,7 @@ ALL_SET_UP = "[tool.ruff.format]\n[tool.mypy]\nfiles = 'a.py'\n[tool.pytest.ini_
 def test_check_needs_no_model_and_tells_what_is_not_set_up(project: Project) -> None:
     project.ts.write("pyproject.toml", "[tool.pytest.ini_options]\n")
     project.tool("pytest", 'read -t 5 line; echo "$CI $NO_COLOR ${line:-no input}"; echo 3 passed')
-    ran = project.ts("-p", "Run all checks, please.")
+    ran = project.ts("-p", "--trust", "Run all checks, please.")
     assert (ran.code, ran.out.splitlines()) == (
         0,
         [
@@ -396,7 +396,7 @@ def test_a_review_of_nothing_asks_no_model(project: Project) -> None:
         ran = project.run("code-review", *words)
         assert (ran.code, project.calls) == (0, 0)
         assert ran.json["result"].startswith("There is nothing to review.")
-    ran = project.ts("-p", "Review my changes.", "--model", project.ts.script())
+    ran = project.ts("-p", "--trust", "Review my changes.", "--model", project.ts.script())
     assert (ran.code, ran.out.splitlines()[0]) == (0, "There is nothing to review.")
 
 
@@ -461,7 +461,7 @@ def test_paths_with_blanks_and_deleted_ones_can_be_named(project: Project) -> No
     project.git("rm", "-q", "a")
     for name, there in (("my file", "+two"), ("a", "-x"), ("sub", "sub/new")):
         model = project.ts.script(*REVIEW)
-        ran = project.ts.here("-p", f'/code-review "{name}"', "--model", model, "-y")
+        ran = project.ts.here("-p", "--trust", f'/code-review "{name}"', "--model", model, "-y")
         assert ran.code == 0
         log = (each for each in project.ts.log() if each.get("step") == "change")
         text = next(each["summary"] for each in log if each["type"] == "step.finished")
@@ -490,7 +490,9 @@ def test_in_a_subdirectory_the_paths_are_those_that_tools_know(project: Project)
     project.ts.write("top", "two\n")
     project.ts.write("sub/a", "two\n")
     model = project.ts.script(*REVIEW)
-    ran = project.ts.here("run", "code-review", "-y", "--model", model, cwd=project.path / "sub")
+    ran = project.ts.here(
+        "run", "code-review", "-y", "--trust", "--model", model, cwd=project.path / "sub"
+    )
     assert ran.code == 0
     diff = next(project.path.glob("sub/.agent/workspace/*/change.diff")).read_text("utf-8")
     assert "--- a/a\n+++ b/a\n" in diff
@@ -528,7 +530,7 @@ def test_commit_of_nothing_asks_no_model(project: Project) -> None:
     ran = project.run("commit")
     assert (ran.code, project.calls) == (0, 0)
     assert ran.json["result"].startswith("There is nothing to commit.")
-    ran = project.ts("-p", "commit my changes", "--model", project.ts.script())
+    ran = project.ts("-p", "--trust", "commit my changes", "--model", project.ts.script())
     assert (ran.code, ran.out.splitlines()[0]) == (0, "There is nothing to commit.")
 
 
@@ -624,7 +626,7 @@ MEND = calling(
 def test_fix_tests_of_a_sound_suite_asks_no_model(project: Project) -> None:
     broken(project)
     project.ts.write("a.py", "def add(a, b):\n    return a + b\n")
-    ran = project.ts("-p", "Fix the failing tests!", "--model", project.ts.script())
+    ran = project.ts("-p", "--trust", "Fix the failing tests!", "--model", project.ts.script())
     assert ran.code == 0
     said = ran.out.splitlines()
     assert said[0].startswith("There is nothing to fix: the tests pass (python3 -m unittest")
