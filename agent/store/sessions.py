@@ -301,21 +301,18 @@ def remove(cwd: Path, id: str) -> str:
             path.unlink()
         except OSError as error:
             raise failed(path, error) from error
-    if not any(_of(cwd, id) == found for _, id in _by_use(cwd)):
-        kept = path.with_suffix(".kept")  # texts that are too long for it; forks name them too
-        if kept.is_dir() and not kept.is_symlink():
-            shutil.rmtree(kept, ignore_errors=True)
+    kept = path.with_suffix(".kept")  # texts that are too long for it; forks name them too
+    if kept.is_dir() and not kept.is_symlink() and not _named(cwd, kept.name.encode()):
+        shutil.rmtree(kept, ignore_errors=True)
     return found
 
 
-def _of(cwd: Path, id: str) -> str:
-    """The conversation that one was forked from; "" for none."""
-    first = next(iter(lines(folder(cwd, "sessions") / f"{id}.jsonl")), None)
-    try:
-        record = decode(first.data) if first else None
-    except FAULTS:
-        return ""
-    return record.of if isinstance(record, Head) else ""
+def _named(cwd: Path, name: bytes) -> bool:
+    """Whether a conversation holds a name. Raises AgentError for one that can't be read."""
+    directory = folder(cwd, "sessions")
+    return any(
+        name in line.data for _, id in _by_use(cwd) for line in lines(directory / f"{id}.jsonl")
+    )
 
 
 def meant(cwd: Path, text: str) -> str:

@@ -249,13 +249,16 @@ def test_a_conversation_that_can_t_be_read_hides_no_other(tmp_path: Path) -> Non
 
 
 def test_what_was_too_long_for_a_conversation_goes_with_its_last_fork(tmp_path: Path) -> None:
-    old = kept(tmp_path, "one")
-    old.fork().close()
+    old = sessions.new(tmp_path)
     texts = old.path.with_suffix(".kept")
+    with old, old.fork() as fork, fork.fork() as last:
+        for each in (old, fork, last):
+            each.add(user(f"the whole is in .agent/sessions/{texts.name}/a.txt"))
     texts.mkdir()
     (texts / "a.txt").write_text("long", encoding="utf-8")
+    sessions.remove(tmp_path, fork.id)
     sessions.remove(tmp_path, old.id)
-    assert (texts / "a.txt").exists(), "the fork names it"
+    assert (texts / "a.txt").exists(), "the fork of the fork names it"
     other = kept(tmp_path, "two")
     other.path.with_suffix(".kept").symlink_to(texts)
     sessions.remove(tmp_path, other.id)
