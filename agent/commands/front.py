@@ -328,6 +328,11 @@ class Screen:
 
 def output(stream: TextIO | None) -> Output:
     return Output(stream, settingsfile.environment())
+def as_json(typed: argparse.Namespace) -> bool:
+    """Whether what is listed or shown is for a script."""
+    return bool(typed.json or typed.output_format != "text")
+
+
 
 
 def refusal(app: App) -> ConsentError:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from agent.app import App
-from agent.commands.front import answer, directory, load, opened, output, print_json, say
+from agent.commands.front import answer, as_json, directory, load, opened, output, print_json, say
 from agent.commands.trust import consent
 from agent.errors import PlanError, UsageError, near
 from agent.plan import NAME
@@ -125,7 +125,7 @@ def config(typed: argparse.Namespace) -> int:
                 "in .agent/settings.yaml",
             )
     rows = [row for row in rows if not typed.words or row[0] in typed.words]
-    if typed.json or typed.output_format != "text":
+    if as_json(typed):
         print_json({name: {"value": value, "origin": origin} for name, value, origin in rows})
         return 0
     out = output(sys.stdout)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agent.commands.front import directory, output, print_json, say
+from agent.commands.front import as_json, directory, output, print_json, say
 from agent.errors import UsageError, near
 from agent.plan import Plan
 from agent.standing import Brief
 from agent.state import State
 from agent.store import briefs, log, workspace
+from agent.store.lines import holder
 from agent.views import graph
 from agent.views import show as view
 from agent.views.figures import counted
@@ -35,7 +36,7 @@ def run_commands(typed: argparse.Namespace) -> int:
 
 def list_runs(typed: argparse.Namespace, words: Sequence[str]) -> int:
     found = briefs.briefs(directory())
-    if _json(typed):
+    if as_json(typed):
         for one in found:
             print_json(_told(one))
         return 0
@@ -103,16 +104,12 @@ def show(typed: argparse.Namespace) -> int:
     if typed.mermaid:
         state = State.of(record.events)
         out.answer(graph.mermaid(Plan(goal=state.goal, steps=tuple(state.listed)), state))
-    elif _json(typed):
+    elif as_json(typed):
         print_json(view.summary(record.events))
     else:
         level: Level = "verbose" if typed.verbose else "normal"
-        for line in view.story(record.events, out.width, styled=out.styled, level=level):
-            out.line(line)
-        for line in view.steps(State.of(record.events), out.width, styled=out.styled):
+        live, state = bool(holder(place.log)), State.of(record.events)
+        told = view.story(record.events, out.width, styled=out.styled, level=level, live=live)
+        for line in (*told, *view.steps(state, out.width, styled=out.styled, live=live)):
             out.line(line)
     return 0
-
-
-def _json(typed: argparse.Namespace) -> bool:
-    return bool(typed.json or typed.output_format != "text")

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import msgspec
 
 from agent.commands.export import export, transcript
-from agent.commands.front import answer, directory, load, output, print_json, say
+from agent.commands.front import answer, as_json, directory, load, output, print_json, say
 from agent.errors import UsageError, near
 from agent.store import sessions
 from agent.views.figures import age, counted
-from agent.views.plain import one_line
+from agent.views.plain import cells, one_line
 from agent.views.transcript import jsonl, markdown
 
 
@@ -27,18 +27,19 @@ def session_commands(typed: argparse.Namespace) -> int:
 def list_sessions(typed: argparse.Namespace, words: Sequence[str]) -> int:
     out = output(sys.stdout)
     for one in sessions.listed(directory()):
-        if _json(typed):
+        if as_json(typed):
             print_json(msgspec.to_builtins(one))
         else:
-            begin = one_line(one.title or one.words, max(out.width - 40, 20))
-            out.line(f"{one.id}  {age(one.age):>7}  {counted(one.count, 'message'):>13}  {begin}")
+            told = f"{one.id}  {age(one.age):>7}  {counted(one.count, 'message'):>13}  "
+            begin = one_line(one.title or one.words, max(out.width - cells(told) - 1, 12))
+            out.line(told + begin)
     return 0
 
 
 def show(typed: argparse.Namespace, words: Sequence[str]) -> int:
     """What was said, as Markdown or JSON lines, without keys."""
     found = _read(words)
-    form = jsonl if _json(typed) else markdown
+    form = jsonl if as_json(typed) else markdown
     answer(form(transcript(found, _secrets(typed))))
     return 0
 
@@ -69,10 +70,6 @@ def _read(words: Sequence[str]) -> sessions.Session:
     for notice in found.notices:
         say(f"ts: {notice}")
     return found
-
-
-def _json(typed: argparse.Namespace) -> bool:
-    return bool(typed.json or typed.output_format != "text")
 
 
 def _secrets(typed: argparse.Namespace) -> list[str]:

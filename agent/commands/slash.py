@@ -100,9 +100,7 @@ def show_memory(desk: Desk) -> None:
         desk.say(f"{each.name}{left}:\n{each.fault or each.text or '(empty)'}\n")
     if not found:
         desk.say("nothing is remembered yet")
-    desk.say(
-        "/memory add TEXT remembers a fact, /memory edit opens the file, /memory edit user yours"
-    )
+    desk.say(MEMORY)
 
 
 def add_memory(desk: Desk, note: str) -> None:

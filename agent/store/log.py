@@ -192,15 +192,15 @@ def ends(path: Path) -> tuple[Event | None, Event | None]:
     first = _first(line.data for line in lines(path))
     try:
         with opened(path) as file:
-            size = file.seek(0, 2)
-            for window in (65_536, size):
+            size, window = file.seek(0, 2), 65_536
+            while True:
                 file.seek(max(size - window, 0))
-                pieces = reversed(file.read(window).split(b"\n"))
-                if last := _first(pieces):
-                    return first, last
+                last = _first(reversed(file.read(window).split(b"\n")))
+                if last or window >= size:
+                    return first, last or first
+                window *= 8
     except OSError as error:
         raise failed(path, error) from error
-    return first, first
 
 
 def sealed(line: bytes) -> bytes:

@@ -7,7 +7,6 @@ from agent.plan import Plan, Step
 from agent.views.figures import counted, tokens
 from agent.views.graph import at_once
 
-MOST_PLAYED = 1000  # steps of a plan for which it is worked out how many can run at once
 FEW = 4  # earlier steps; of fewer all count, of more the middle half
 
 # Of a step, where nothing is known: from a look at a few files to a change with its tests.
@@ -24,7 +23,7 @@ def forecast(plan: Plan, workers: int, history: Sequence[Usage], price: Price) -
     `history`: what earlier steps have used. A step that is done for each item counts once.
     """
     size = counted(len(plan.steps), "step")
-    wide = min(at_once(plan), workers) if len(plan.steps) <= MOST_PLAYED else workers
+    wide = min(at_once(plan) or workers, workers)
     parts = [size + (f", up to {wide} at once" if wide > 1 else "")]
     asking = [step for step in plan.steps if step.do is not None]
     if not asking:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from networkx import DiGraph
 
 MANY = 1000  # steps of a plan whose needs are thinned for drawing
+MOST_PLAYED = 1000  # steps of a plan for which it is worked out how many can run at once
 ONE_ITEM = '["…"]'  # what a dry run takes for the result that a foreach goes over
 MOST_ORDERS = 12  # lines of a dry run about order besides needs
 COLOURS = {
@@ -61,7 +62,9 @@ def _needs(step: Step) -> tuple[str, ...]:
 
 
 def at_once(plan: Plan) -> int:
-    """How many steps can run beside each other at most."""
+    """How many steps can run beside each other at most; of a very large plan 0: not known."""
+    if len(plan.steps) > MOST_PLAYED:
+        return 0
     return max((len(wave) for wave in waves(plan, len(plan.steps) or 1)), default=0)
 
 

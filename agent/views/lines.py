@@ -56,7 +56,6 @@ REVISED = {
 WHOLE = {  # what went wrong, was decided, is the end: wrapped, not cut
     "red", "yellow", "magenta", "bold green", "bold yellow", "bold red",
 }  # fmt: skip
-MOST_PLAYED = 1000  # steps of a plan for which it is worked out how many can run at once
 MOST_ROWS = 6  # of such a line
 
 
@@ -214,8 +213,8 @@ class Story:
         most = 10_000 if self._level == "verbose" else 12 if self._brief else MANY
         match event:
             case PlanCreated(plan=plan):
-                wide = at_once(plan) if len(plan.steps) <= MOST_PLAYED else 0
-                yield "", "\n".join(described(plan, width, most=most, at_once=wide))
+                rows_of = described(plan, width, most=most, at_once=at_once(plan))
+                yield "", "\n".join(rows_of)
             case PlanRevised(action=action, plan=plan):
                 words = f"↻ {self._of(event).removesuffix(': ')} {REVISED[action]}"
                 why = one_line(event.because, 400)

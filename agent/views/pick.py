@@ -41,8 +41,8 @@ def fitting(typed: str, rows: Sequence[Row]) -> list[int]:
     known = [f"{row.note} {row.words}"[:SEARCHED].casefold() for row in rows]
     held = [at for at, text in enumerate(known) if all(word in text for word in wanted)]
     letters = "".join(wanted)
-    others = [at for at in range(len(rows)) if at not in {*held} and within(letters, known[at])]
-    return held + others
+    rest = set(range(len(rows))).difference(held)
+    return held + [at for at in sorted(rest) if within(letters, known[at])]
 
 
 def within(letters: str, text: str) -> bool:
