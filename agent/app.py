@@ -24,7 +24,7 @@ from agent.engine import prompt
 from agent.engine.budget import Budget, Estimate, within
 from agent.engine.chat import converse
 from agent.engine.fitting import Fit, Model, fitting
-from agent.engine.guard import Gate
+from agent.engine.guard import Gate, closed
 from agent.engine.speech import (
     Inquire,
     submit_plan,
@@ -42,6 +42,7 @@ from agent.event import (
 from agent.message import Message, Request, Usage, summed
 from agent.plan import Plan, Step, checked, expanded
 from agent.providers import prices, retry, services, watch, window
+from agent.rule import read, same
 from agent.seams import Ask, Choose, Emit, Provider, Sink
 from agent.secret import Veil
 from agent.settings import Given, Settings
@@ -58,6 +59,7 @@ from agent.views.forecast import forecast
 if TYPE_CHECKING:
     from agent.store.snapshots import Snapshots
     from agent.tools.child.survivor import Survivor
+    from agent.tools.sandbox.sandbox import Sandbox
 
 OUTLINE = 6000  # characters of the outline of the code in the system prompt
 
@@ -83,7 +85,7 @@ class Tally:
     @property
     def refused(self) -> bool:
         """Whether something was needed that nobody could be asked about."""
-        return any(denial.by == "nobody" for denial in self.denials)
+        return any(denial.by in {"nobody", "sandbox"} for denial in self.denials)
 
 
 def undecided(question: str, choices: Mapping[str, str]) -> str:
@@ -138,15 +140,27 @@ class App:
         self.gate = Gate(
             self.settings.permission_mode, self.settings.permissions, people.ask, facts
         )
+        self.gate.box = lambda: self.sandbox.state
         self.shown = log.Log(None, self.sinks, self.veil)  # what happens outside of a run
         self._providers: dict[str, Provider] = {}
         self._pauses: dict[str, retry.Pause] = {}  # by service: all its callers wait together
         self._gauges: dict[str, Gauge] = {}  # by model: how much it takes, and what it counts
         self._lock = Lock()
         self._kept = True  # whether the working tree can be kept
+        self._sandboxed()
+
+    def _sandboxed(self) -> None:
+        """Raise UsageError where there has to be a sandbox and is none."""
+        private, mode = self.settings.private, self.settings.sandbox
+        if private and mode == "off":
+            raise UsageError("--private keeps commands off the network, --sandbox off does not")
+        if private or mode == "required":
+            self.sandbox.needed("--private" if private else "--sandbox required")
 
     def close(self) -> None:
         self.shown.close()
+        if "sandbox" in self.__dict__:
+            self.sandbox.close()
         if "heir" in self.__dict__:
             self.heir.close()
         if "snapshots" in self.__dict__ and not self.stop.is_set:
@@ -260,9 +274,19 @@ class App:
     @cached_property
     def main_model(self) -> str:
         """PROVIDER/NAME of the model in use. Raises SetupError where there is none."""
-        name = self.settings.model or services.choose(self.loaded.keys)
+        keys = {} if self.settings.private else self.loaded.keys
+        name = self.settings.model or services.choose(keys)
+        self._near(name)
         self._affordable(name)
         return name
+
+    def _near(self, name: str) -> None:
+        """Raise UsageError for a model elsewhere, where nothing may leave the machine."""
+        if self.settings.private and not services.here(name, self.urls):
+            raise UsageError(
+                f"--private: {name} is not asked on this machine",
+                hint="name a model of a server at a loopback address, as in ollama/NAME",
+            )
 
     def _affordable(self, name: str) -> None:
         """Raise UsageError for a model whose price would have to be known and is not."""
@@ -430,6 +454,7 @@ class App:
         return min(most, size // 4) if size else most
 
     def _provider(self, name: str) -> Provider:
+        self._near(name)
         with self._lock:
             if name not in self._providers:
                 self._providers[name] = services.build(
@@ -467,6 +492,11 @@ class App:
             notes.save_memory,
             notes.todo_write,
         )
+        if self.settings.private:
+            why = "nothing may leave this machine (--private): the web can't be asked"
+            given = tuple(
+                closed(tool, why) if tool.name.startswith("web_") else tool for tool in given
+            )
         return {tool.name: veiled(tool, self.veil) for tool in given}
 
     @cached_property
@@ -475,6 +505,27 @@ class App:
         from agent.tools.child.survivor import Survivor
 
         return Survivor()
+
+    @cached_property
+    def sandbox(self) -> "Sandbox":
+        """What commands run in. Nothing is tried out before the first of them."""
+        from agent.tools.sandbox.sandbox import Sandbox, Scope
+
+        settings = self.settings
+        scope = Scope(
+            cwd=self.cwd,
+            home=settingsfile.home(),
+            roots=tuple(Path(each).resolve() for each in settings.add_dirs),
+            env=self.environment,
+            granted=tuple(
+                pattern
+                for tool, pattern in map(read, settings.permissions.allow)
+                if pattern and same(tool, "read_file")
+            ),
+        )
+        return Sandbox(
+            scope, settings.sandbox, offline=settings.private, tell=self.notice, heir=self.heir
+        )
 
     def context(self, place: Path | None = None) -> Context:
         """The part of the world that this command's agents may touch."""
@@ -490,6 +541,7 @@ class App:
             env={**self.environment, **self.survey.variables},
             sees=True,
             heir=self.heir,
+            sandbox=self.sandbox,
         )
 
     # -- plans and skills -----------------------------------------------------------------------

@@ -75,7 +75,7 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "model": [
         ("--model", {"metavar": "SERVICE/NAME", "help": "anthropic/…, openai/…, script/FILE"}),
         ("--append-system-prompt", {"metavar": "TEXT", "help": "at the system prompt's end"}),
-        ("--private", {"action": "store_true", "help": "not in this version"}),
+        ("--private", {"action": "store_true", "help": "nothing leaves this machine"}),
     ],
     "limits": [
         ("--max-workers", {"type": int, "metavar": "N", "help": "steps at once (4)"}),
@@ -137,7 +137,10 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
             {"action": "append", "default": [], "metavar": "RULES", "help": "never"},
         ),
         ("--trust", {"action": "store_true", "help": "the project's settings and skills count"}),
-        ("--sandbox", {"choices": ["auto", "required", "off"], "help": "there is no sandbox yet"}),
+        (
+            "--sandbox",
+            {"choices": ["auto", "required", "off"], "help": "of commands: auto, where it works"},
+        ),
         ("--isolation", {"choices": ["shared", "worktree"], "help": "shared: the only one yet"}),
         ("--executor", {"metavar": "threads", "help": "threads: the only one yet"}),
         ("--settings", {"metavar": "FILE", "help": "settings on top of the files'"}),
@@ -267,10 +270,8 @@ def _later(typed: argparse.Namespace) -> None:
     if typed.command in LATER:
         raise UsageError(f"`ts {typed.command}` ({LATER[typed.command]}) is not in this version")
     asked: list[tuple[bool, str, str]] = [
-        (typed.sandbox == "required", "--sandbox required", "there is no sandbox yet"),
         (typed.isolation == "worktree", "--isolation worktree", "steps share the directory"),
         (typed.executor not in (None, "threads"), f"--executor {typed.executor}", "only threads"),
-        (typed.private, "--private", "commands can't be kept off the network yet"),
         (typed.mcp_config is not None, "--mcp-config", "MCP servers come later"),
     ]
     for wanted, flag, why in asked:

@@ -25,7 +25,9 @@ from agent.runs import Ended
 from agent.seams import Sink
 from agent.stop import HUNG_UP, INTERRUPTED, TERMINATED, Stop
 from agent.store import sessions, settingsfile
+from agent.tool import Confined
 from agent.tools.child.command import Ran, command
+from agent.tools.sandbox.sandbox import offered
 from agent.views.plain import Output, safe, wrapped
 
 TASK = (
@@ -62,6 +64,7 @@ def demo(typed: argparse.Namespace) -> int:
     env = settingsfile.child_environment()
     folder, keep = copied(typed), False
     progress = output(None if typed.quiet else sys.stderr)
+    typed, sandbox = contained(typed, folder, env)
     try:
         if ours(USABLE, folder, env, Stop()).code:
             raise AgentError(
@@ -69,7 +72,7 @@ def demo(typed: argparse.Namespace) -> int:
                 "PATH of commands",
                 hint="the Python that runs ts is left out of it; install one for your own use",
             )
-        introduce(progress, folder, typed.model)
+        introduce(progress, folder, typed.model, sandbox)
         if not (git := not ours(COMMIT, folder, {**env, **OWN_GIT}, Stop()).code):
             shutil.rmtree(folder / ".git", ignore_errors=True)
         screen = Screen(typed)
@@ -119,6 +122,20 @@ def as_meant(typed: argparse.Namespace) -> argparse.Namespace:
     return argparse.Namespace(**{**vars(typed), **meant})
 
 
+def contained(
+    typed: argparse.Namespace, folder: Path, env: Mapping[str, str]
+) -> tuple[argparse.Namespace, str]:
+    """What was typed, and words on the sandbox: the recorded commands are ours, and run without
+    one where there is none."""
+    if typed.sandbox == "off":
+        return typed, "there is no sandbox: you have switched it off"
+    found = offered(env, settingsfile.home(), [folder])
+    recorded = typed.model == f"script/{RECORDED}"
+    if found.works or typed.sandbox == "required" or typed.private or not recorded:
+        return typed, found.told
+    return argparse.Namespace(**{**vars(typed), "sandbox": "off"}), found.told
+
+
 def copied(typed: argparse.Namespace) -> Path:
     """A fresh folder with the sample in it, below -C where that is given. Raises AgentError."""
     parent = directory() if typed.cwd else Path(gettempdir()).resolve()
@@ -139,9 +156,17 @@ def put(paths: Iterator[Path], folder: Path) -> None:
         target.write_bytes(path.read_bytes())
 
 
-def ours(text: str, cwd: Path, env: Mapping[str, str], stop: Stop) -> Ran:
+def ours(
+    text: str,
+    cwd: Path,
+    env: Mapping[str, str],
+    stop: Stop,
+    sandbox: Confined | None = None,
+) -> Ran:
     """Run a command of the demo itself, as those of a plan are run."""
-    return command(text, cwd=cwd, env=env, stop=stop, timeout=PATIENCE)
+    return command(
+        text, cwd=cwd, env=env, stop=stop, timeout=PATIENCE, sandbox=sandbox, also=(cwd,)
+    )
 
 
 def worked(app: App) -> tuple[Ended, str]:
@@ -172,7 +197,7 @@ def own_tests(folder: Path, app: App) -> Ran:
         place = Path(scratch).resolve() / "sample"
         shutil.copytree(folder, place, symlinks=True, ignore=shutil.ignore_patterns(*NOISE))
         put(files(SAMPLE / "tests"), place)
-        return ours(TESTS, place, app.context().env, app.stop)
+        return ours(TESTS, place, app.context().env, app.stop, app.sandbox)
 
 
 def judged(ended: Ended, tests: Ran | None, stop: Stop) -> Ended:
@@ -222,15 +247,15 @@ def changed(before: Mapping[str, list[str]], after: Mapping[str, list[str]]) -> 
 # -- what is told -------------------------------------------------------------------------------
 
 
-def introduce(out: Output, folder: Path, model: str) -> None:
+def introduce(out: Output, folder: Path, model: str, sandbox: str) -> None:
     if model == f"script/{RECORDED}":
         say(out, "A recorded model answers; nothing is sent anywhere.")
         whose = "that came with the demo"
     else:
         say(out, f"{model} answers.")
-        whose = "of the model, and have your rights"
+        whose = "of the model"
     say(out, f"The sample is in {folder}")
-    say(out, f"The commands that run there are those {whose}; there is no sandbox.")
+    say(out, f"The commands that run there are those {whose}; {sandbox}.")
     out.line()
     say(out, f"› {TASK}", "bold")
     out.line()

@@ -216,6 +216,8 @@ def flags(typed: argparse.Namespace) -> dict[str, Any]:
         "skills": False if typed.no_skills else None,
         "reuse": True if typed.reuse else None,
         "add_dirs": tuple(map(added, typed.add_dir)) or None,
+        "sandbox": typed.sandbox,
+        "private": True if typed.private else None,
     }
     rules = {
         "allow": [rule for text in typed.allowed_tools for rule in listed(text)],
@@ -326,21 +328,26 @@ class Screen:
         return ended.code
 
 
-def output(stream: TextIO | None) -> Output:
-    return Output(stream, settingsfile.environment())
 def as_json(typed: argparse.Namespace) -> bool:
     """Whether what is listed or shown is for a script."""
     return bool(typed.json or typed.output_format != "text")
 
 
+def output(stream: TextIO | None) -> Output:
+    return Output(stream, settingsfile.environment())
 
 
 def refusal(app: App) -> ConsentError:
     """What was needed and nobody could be asked about, and the flag that would allow it."""
-    denial = next(each for each in app.tally.denials if each.by == "nobody")
+    denial = next(each for each in app.tally.denials if each.by in {"nobody", "sandbox"})
     what = denial.input.get("command") or denial.input.get("path") or ""
     others = len({each.rule for each in app.tally.denials}) - 1
     more = f", and {others} more" if others else ""
+    if denial.by == "sandbox":
+        return ConsentError(
+            f"not allowed: {denial.tool} {what}{more}; there is no sandbox here",
+            hint=f"{app.sandbox.found.why}; or say `--sandbox off`: commands then have your rights",
+        )
     hint = "a rule under `permissions: {ask: …}` in the settings asks about it, in every mode"
     if denial.rule:
         hint = (

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -181,6 +182,20 @@ def build(
     from agent.providers.openai import OpenAI
 
     return OpenAI(endpoint, service.dialect, keyless=service.keyless)
+
+
+def here(name: str, urls: Mapping[str, Given]) -> bool:
+    """Whether SERVICE/NAME is asked on this machine: a script, or a server at a loopback address
+    written as one. `localhost` is taken for one too (RFC 6761)."""
+    service = SERVICES.get(name.partition("/")[0])
+    if service is None:
+        return name.partition("/")[0] in {"script", "local"}
+    given = urls.get(service.name)
+    try:
+        host = urlsplit(given.value if given else service.url).hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def choose(

@@ -33,7 +33,11 @@ _KEY = re.compile(r"([A-Z][A-Z0-9_]*)_API_KEY")
 _URL = re.compile(r"([A-Z][A-Z0-9_]*)_BASE_URL")
 
 # Settings that loosen what a user is protected by: no project sets them, trusted or not.
-USERS_ALONE = {"permission_mode": {"auto"}, "sandbox": {"off"}}
+USERS_ALONE: dict[str, set[Any]] = {
+    "permission_mode": {"auto"},
+    "sandbox": {"off", "auto"},
+    "private": {"false", "no", "off", "0", False},
+}
 
 # What of an untrusted file may make things stricter, and nothing else.
 STRICTEST: tuple[Mode, ...] = ("plan", "default", "accept-edits", "auto")

@@ -69,6 +69,14 @@ class Ts:
     model: str = ""
     patience: float = PATIENCE
 
+    def __post_init__(self) -> None:
+        """They do without a sandbox, so that all is the same on machines that have none; what a
+        sandbox does is tested for itself."""
+        own = self.home / ".config/tianshu/settings.yaml"
+        if not own.exists():
+            own.parent.mkdir(parents=True, exist_ok=True)
+            own.write_text("sandbox: off\n", encoding="utf-8")
+
     @property
     def temporary(self) -> Path:
         """The folder for temporary files."""

@@ -80,6 +80,7 @@ no() { printf '%s\n' "$1"; }
 [ -n "$(ls -A "$1/secret" 2>/dev/null)" ] && no "secrets can be read"
 (exec 3<>"/dev/tcp/127.0.0.1/$2") 2>/dev/null && no "the network can be reached"
 [ -e "/proc/$3/environ" ] && no "other processes can be seen"
+(: >>/proc/sys/kernel/domainname) 2>/dev/null && no "the kernel's settings can be changed"
 mv .git .git2 2>/dev/null && no "what is kept can be moved away"
 while read -r name value; do
   case $name in

@@ -144,7 +144,7 @@ def _kept(link: Path | None, own: Path, common: Path) -> Repository:
             kept += [common / "modules" / name / part for part in ("hooks", "config")]
     there = [each for each in dict.fromkeys(kept) if each.exists() and not each.is_symlink()]
     absent = [own / name for name in ("commondir", "config.worktree") if own / name not in there]
-    folders = (common,) if own.is_relative_to(common) else (common, own)
+    folders = tuple(dict.fromkeys((common, own)))
     return Repository(
         link=link,
         folders=folders,

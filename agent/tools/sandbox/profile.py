@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 # /etc/resolv.conf may be a link into /run, which is hidden.
+KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/mtrr", "/proc/fs")
 RESOLVERS = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf")
 
 
@@ -22,6 +23,7 @@ class Place(Struct, frozen=True, kw_only=True):
     also: tuple[Path, ...] = ()  # may be written though they are in what is kept
     kept: tuple[Path, ...] = ()  # may only be read, though they are in what may be written
     hidden: tuple[Path, ...] = ()
+    programs: tuple[Path, ...] = ()  # places of programs that would be covered; only read
     resolvers: tuple[Path, ...] = ()  # what the names of the internet are looked up by, in /run
 
 
@@ -33,12 +35,13 @@ def bubblewrap(
     `folders` are those of the hidden places that are folders. Later mounts lie over earlier ones.
     """
     words = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for name in KERNEL:  # root may write them, without any of its rights
+        words += ["--ro-bind-try", name, name]
     for name in place.temporary:
         words += ["--bind", str(place.private), name]
     words += ["--tmpfs", "/run"]
-    if network:
-        for path in place.resolvers:
-            words += ["--ro-bind", str(path), str(path)]
+    for path in (*place.programs, *(place.resolvers if network else ())):
+        words += ["--ro-bind", str(path), str(path)]
     around = [path for path in place.hidden if _holds(path, place.roots)]
     words += _hide(around, folders, shut=False)
     # Each is a mount of its own, so that it can't be moved away with what is kept in it.

@@ -18,8 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
+from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agent.errors import UsageError
 from agent.settings import SandboxMode
@@ -48,6 +49,9 @@ _SOCKET = re.compile(
     r"|error connecting to /tmp/tmux|couldn't create socket|socket: operation not permitted",
     re.IGNORECASE,
 )
+
+
+State: TypeAlias = Literal["on", "none", "off"]
 
 
 class Scope(Struct, frozen=True, kw_only=True):
@@ -86,13 +90,15 @@ class Sandbox:
         with self._lock:
             if self._found is None:
                 roots = (self._scope.cwd, *self._scope.roots)
-                self._found = find.found(_probed, self._scope.env, self._scope.home, roots)
+                self._found = offered(self._scope.env, self._scope.home, roots)
             return self._found
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """on; none: there is none here; off: the user has said so. Told once where not on."""
-        state = "off" if self._mode == "off" else "on" if self.found.works else "none"
+        state: State = "off"
+        if self._mode != "off":
+            state = "on" if self.found.works else "none"
         with self._lock:
             tell, self._tell = self._tell, _untold
         if state == "off":
@@ -111,10 +117,10 @@ class Sandbox:
 
         `also` may be written by it: the run's workspace, what a shell carries.
         """
-        if self._mode == "off" or leave.outside or not self.found.works:
+        if self._mode == "off" or not self.found.works or (leave.outside and not self._offline):
             return None
-        if self._offline and leave.network:
-            leave = Leave(changes=leave.changes, shows=leave.shows, steers=leave.steers)
+        if self._offline:
+            leave = structs.replace(leave, network=False, keys=False, outside=False)
         place = self._place(leave, also)
 
         def around(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Launch:
@@ -228,6 +234,7 @@ class Sandbox:
             also=tuple(dict.fromkeys(also)),
             kept=tuple(path for path in dict.fromkeys(kept) if not _among(path, free)),
             hidden=tuple(path for path in dict.fromkeys(secret) if not _among(path, shown)),
+            programs=_programs(scope.env),
             resolvers=tuple(path for name in RESOLVERS if (path := Path(name)).exists()),
         )
 
@@ -244,6 +251,12 @@ class Sandbox:
         for path in absent:
             with suppress(OSError):
                 path.unlink()
+
+
+def offered(env: Mapping[str, str], home: Path, roots: Sequence[Path] = ()) -> Found:
+    """What this machine offers, found out by trying it: 0.1 seconds. `env`: of commands; a program
+    in `roots` is never it."""
+    return find.found(_probed, env, home, roots)
 
 
 def _untold(text: str) -> None:
@@ -265,8 +278,23 @@ def _temporary() -> tuple[str, ...]:
     return tuple(name for name in TEMPORARY if os.path.realpath(name) == name)
 
 
+def _programs(env: Mapping[str, str]) -> tuple[Path, ...]:
+    """Places on PATH that the sandbox's own folders would cover: a virtual environment in /tmp."""
+    found = []
+    for entry in env.get("PATH", "").split(os.pathsep):
+        path = Path(os.path.realpath(entry))
+        if entry.startswith("/") and any(
+            path.is_relative_to(each) for each in (*TEMPORARY, "/run")
+        ):
+            place = path.parent if path.name == "bin" else path
+            if path.is_dir() and str(place) not in TEMPORARY:
+                found.append(place)
+    return tuple(dict.fromkeys(found))
+
+
 def _among(path: Path, places: Sequence[Path]) -> bool:
-    return any(path == place or place.is_relative_to(path) for place in places)
+    """Whether a path is one of some places, in one of them, or holds one."""
+    return any(path.is_relative_to(place) or place.is_relative_to(path) for place in places)
 
 
 def _completed(root: Path) -> hidden.Repository | None:
