@@ -73,6 +73,11 @@ def spelled(text: str) -> str:
     return _UNUSUAL.sub(_spell, text.replace("\r\n", "\n"))
 
 
+def named(path: str) -> str:
+    """The name of a file on one line, with nothing dropped and nothing hidden."""
+    return spelled(path).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def bare(text: str) -> str:
     """`text` for a file or a pipe: without escape sequences and controls, otherwise intact."""
     text = _SEQUENCE.sub("", text).replace("\r\n", "\n").replace("\r", "\n")

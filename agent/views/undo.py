@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from agent.views.figures import counted
-from agent.views.plain import cells, padded, safe, spelled
+from agent.views.plain import cells, named, padded, safe
 from agent.views.plan_text import Style
 
 SIGNS = {"removed": "-", "restored": "+", "changed back": "~"}
@@ -34,7 +34,7 @@ class Change(Protocol):
 
 def rows(changes: Sequence[Change], styled: Style) -> Iterator[str]:
     """What happens to each file without being asked about, then what is left alone, and why."""
-    paths = [safe(change.path) for change in changes]
+    paths = [named(change.path) for change in changes]
     width = min(max(map(cells, paths), default=0), WIDEST)
     sure = [change for change in changes if not change.why]
     asked = [change for change in changes if change.why]
@@ -47,7 +47,7 @@ def rows(changes: Sequence[Change], styled: Style) -> Iterator[str]:
 
 
 def _row(change: Change, sign: str, words: str, width: int, styled: Style) -> str:
-    path = safe(change.path)
+    path = named(change.path)
     name = padded(path, width) if cells(path) <= width else path
     return f"  {styled(STYLES[sign], sign)} {name}  {counts(change):>11}  {words}".rstrip()
 
@@ -65,7 +65,7 @@ def counts(change: Change) -> str:
 
 def question(change: Change) -> str:
     """What is asked about a file that is left alone otherwise."""
-    return f"{spelled(change.path)}: {WHY[change.why]}"
+    return f"{named(change.path)}: {WHY[change.why]}"
 
 
 def difference(patch: str, styled: Style) -> Iterator[str]:
