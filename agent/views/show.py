@@ -23,8 +23,12 @@ def story(
     *,
     styled: Style = unstyled,
     level: Level = "normal",
+    live: bool = False,
 ) -> Iterator[str]:
-    """What happened, each line with the time since the run began, and the answer at the end."""
+    """What happened, each line with the time since the run began, and the answer at the end.
+
+    `live`: the run is under way.
+    """
     teller = Story(styled, lambda: width - 9, level)
     began, answer = "", ""
     for event in events:
@@ -37,7 +41,10 @@ def story(
         if isinstance(event, RunFinished):
             answer = event.answer
     if not teller.state.finished and began:
-        yield styled("yellow", f"{'':9}the log ends here: {teller.progress}")
+        where = "it is under way" if live else "the log ends here"
+        yield styled("yellow", f"{'':9}{where}: {teller.progress}")
+        if not live:
+            yield styled("yellow", f"{'':9}`ts resume {teller.state.run}` goes on")
     if answer:
         yield ""
         yield from safe(answer.rstrip("\n")).split("\n")
@@ -85,10 +92,15 @@ def summary(events: Iterable[Event]) -> dict[str, Any]:
     }
 
 
-def steps(state: State, width: int, *, styled: Style = unstyled) -> Iterator[str]:
-    """A table of the steps that were begun: how each ended, attempts, time, tokens, cost, files."""
+def steps(
+    state: State, width: int, *, styled: Style = unstyled, live: bool = False
+) -> Iterator[str]:
+    """A table of the steps that were begun: how each ended, attempts, time, tokens, cost, files.
+
+    `live`: the run is under way.
+    """
     listed = [step.id for step in state.listed if not step.group and state.tries.get(step.id)]
-    rows = [_step_row(state, id) for id in listed]
+    rows = [_step_row(state, id, live=live) for id in listed]
     if not rows:
         return
     heads = ("STEP", "STATE", "TRIES", "TIME", "TOKENS", "COST")
@@ -100,11 +112,12 @@ def steps(state: State, width: int, *, styled: Style = unstyled) -> Iterator[str
         yield styled(style, _line([*row, one_line(_files(state, id), 400)], wide, width))
 
 
-def _step_row(state: State, id: str) -> tuple[str, str, str, str, str, str]:
-    reused, cost = id in state.reused, state.costs.get(id, 0.0)
+def _step_row(state: State, id: str, *, live: bool) -> tuple[str, str, str, str, str, str]:
+    reused, cost, standing = id in state.reused, state.costs.get(id, 0.0), state.standing(id)
+    cut_off = standing == "running" and not live
     return (
         one_line(id, 40),
-        "reused" if reused else state.standing(id),
+        "reused" if reused else "cut off" if cut_off else standing,
         str(state.tries[id]),
         figures.took(state.seconds[id]) if id in state.seconds and not reused else "",
         figures.tokens(state.spent[id].total).removesuffix(" tok") if id in state.spent else "",

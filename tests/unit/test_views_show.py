@@ -36,7 +36,10 @@ def test_a_story_has_a_head_the_time_of_each_line_and_the_answer() -> None:
 
 def test_a_story_that_breaks_off_says_so() -> None:
     events = list(played(diamond()))[:8]
-    assert list(story(events, 80))[-1].strip() == "the log ends here: 1 of 4 steps done"
+    told = [line.strip() for line in story(events, 80)]
+    assert told[-2:] == ["the log ends here: 1 of 4 steps done", f"`ts resume {RUN}` goes on"]
+    told = [line.strip() for line in story(events, 80, live=True)]
+    assert told[-1] == "it is under way: 1 of 4 steps done"
     assert list(story([], 80)) == []
 
 
