@@ -45,6 +45,11 @@ class Work(Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...]  # oldest first
     undone: str = ""  # the undo that has taken it back
 
+    @property
+    def changed(self) -> bool:
+        """Whether a file may be another than before."""
+        return any(part.before != part.after for part in self.parts)
+
 
 class Began(Struct, frozen=True, kw_only=True, tag="undo"):
     """The first line of an undo."""
@@ -82,7 +87,7 @@ def works(cwd: Path) -> Iterator[Work]:
 
 def work(cwd: Path, id: str = "", step: str = "") -> Work:
     """The work of that id, or of the one id that begins so, and of it the step; without an id, the
-    newest run or turn that has not been taken back.
+    newest run or turn that changed a file and has not been taken back.
 
     Raises UsageError where there is none or more than one, and for a run that is under way.
     """
@@ -91,7 +96,7 @@ def work(cwd: Path, id: str = "", step: str = "") -> Work:
         found = known[workspace.chosen(id, [*known], "change")]
     else:
         open = (each for each in works(cwd) if each.kind != "undo" and not each.undone)
-        newest = next(open, None)
+        newest = next((each for each in open if each.changed), None)
         if newest is None:
             raise UsageError("nothing that changed files here is left to take back")
         found = newest

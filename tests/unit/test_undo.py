@@ -298,6 +298,8 @@ def test_the_newest_that_stands_is_meant_and_an_undo_can_be_undone(cwd: Path) ->
         before = store.keep()
         write(cwd, f=str(number))
         runs.append(run(cwd, kept(before, "before", "s"), kept(store.keep(), "after", "s")))
+    same = store.keep()
+    idle = run(cwd, kept(same, "before", "s"), kept(same, "after", "s"))  # changed nothing
 
     def take(work: Work) -> str:
         return undo.undo(store, undo.preview(store, [work])).id
@@ -312,7 +314,7 @@ def test_the_newest_that_stands_is_meant_and_an_undo_can_be_undone(cwd: Path) ->
     assert worked.work(cwd).id == runs[1]
     undone = {work.id: work.undone for work in worked.works(cwd)}
     assert undone == {
-        third: "", second: third, first: "", runs[2]: first, runs[1]: "", runs[0]: "",
+        third: "", second: third, first: "", idle: "", runs[2]: first, runs[1]: "", runs[0]: "",
     }  # fmt: skip
     take(worked.work(cwd))
     take(worked.work(cwd))
