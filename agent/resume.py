@@ -65,7 +65,7 @@ def resume(app: App, place: workspace.Run) -> Ended:
         model = model_of(app, state)
         system = app.system(prompt.STEP) if asked(state.listed) else ""
         content = app.content(app.stop)
-        place.workspace.mkdir(parents=True, exist_ok=True)
+        workspace.prepared(app.cwd, "workspace", place.id)
         again = tuple(chosen(app, lost(state, content, app.cwd)))
         app.charge(events)
         state.apply(

@@ -84,6 +84,22 @@ def test_a_step_whose_output_has_vanished_runs_again_and_one_whose_output_change
     assert "one is done again" in halted.ts.here("show").said
 
 
+def test_a_workspace_that_is_no_directory_of_its_own_is_refused(halted: Halted) -> None:
+    log, elsewhere = halted.log.read_bytes(), halted.ts.cwd.parent / "elsewhere"
+    elsewhere.mkdir()
+    shutil.rmtree(halted.place)
+    halted.place.symlink_to(elsewhere)
+    ran = halted.ts.here("resume")
+    assert (ran.code, halted.ran) == (1, [])
+    assert "is a symbolic link" in ran.err
+    halted.place.unlink()
+    halted.place.touch()
+    ran = halted.ts.here("resume")
+    assert (ran.code, halted.ran) == (1, [])
+    assert f"{halted.place} stands where ts keeps a directory of its own" in ran.err
+    assert halted.log.read_bytes() == log, "nothing was written"
+
+
 def test_a_file_of_the_project_that_has_changed_since_is_the_user_s_and_only_verbose_says_so(
     halted: Halted,
 ) -> None:
