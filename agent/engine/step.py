@@ -379,7 +379,9 @@ class Worker(Struct, frozen=True, kw_only=True):
             return text
         path = self.workspace / f".{job.step.id[-100:]}.text"
         try:
-            path.write_text(whole(text), encoding="utf-8", errors="surrogateescape")
+            path.unlink(missing_ok=True)  # an earlier attempt's, or a link to somewhere else
+            with path.open("x", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(whole(text))
         except OSError as error:
             return cut(text, most - 200) + f"\n(the whole could not be kept: {error})"
         return cut(text, most - 200) + f"\n(whole: {path})"

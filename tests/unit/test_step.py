@@ -406,6 +406,15 @@ def test_a_long_text_is_cut_with_the_whole_in_a_file_unless_a_foreach_goes_over_
     assert len(end.summary.splitlines()) == 20_000
 
 
+def test_a_long_text_is_never_written_through_a_link(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    own = tmp_path / "the user's"
+    own.write_text("mine", encoding="utf-8")
+    (bench.place / ".a.text").symlink_to(own)
+    assert bench.do(Step(id="a", run="seq 1 20000")).summary.endswith("/.a.text)")
+    assert own.read_text(encoding="utf-8") == "mine"
+
+
 def test_items_that_were_cut_away_are_a_failure_and_not_nothing_to_do(tmp_path: Path) -> None:
     step = Step(id="a", run="seq -f %0150.0f 9000")
     bench = Bench(tmp_path)
