@@ -145,7 +145,7 @@ def step(job: Attempt, values: dict[str, str], workspace: str) -> str:
         parts.append(f"Your summary has to be {form}: a step is done for each item.")
     if job.failure:
         parts.append(
-            f"<failure>\nThe attempt before failed:\n{cut(job.failure, INLINE)}\n</failure>"
+            f"<failure>\nAn earlier attempt failed:\n{cut(job.failure, INLINE)}\n</failure>"
         )
     if job.again:
         parts.append(
@@ -159,18 +159,17 @@ def step(job: Attempt, values: dict[str, str], workspace: str) -> str:
 
 def interrupted(deeds: Sequence[Deed]) -> str:
     """What an agent is told of an attempt before that was cut off, as far as the log knows."""
-    look = "Look what is there before you go on; what is done need not be done again."
+    look = "Look at what is there before you go on; what is done need not be done again."
     if not deeds:
-        return f"An attempt before was cut off before its first call was noted. {look}"
+        return f"The attempt before this one was cut off before its first call was noted. {look}"
     lines = []
     for deed in deeds:
         came = f"{'' if deed.ok else 'failed: '}{deed.came or 'no output'}"
         end = "cut off, perhaps half done" if deed.ok is None else came
         lines.append(f"- {deed.name} {deed.about} → {end}")
     return (
-        "An attempt before was cut off. The last that is known of it:\n<interrupted>\n"
-        + "\n".join(lines)
-        + f"\n</interrupted>\n{look}"
+        "The attempt before this one was cut off. What is known of it, the newest last:\n"
+        "<interrupted>\n" + "\n".join(lines) + f"\n</interrupted>\n{look}"
     )
 
 
