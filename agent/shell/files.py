@@ -50,6 +50,7 @@ def reads(command: Command, facts: Facts) -> tuple[tuple[str, ...], tuple[str, .
             operands = tuple(word for word in operands if word is not pattern)
         if not (looks and looks.names and name != "find") and name not in _NAMES:
             words += [each for word in operands for each in _paths(word)]
+    deep = _recursive(command)
     reads: dict[str, None] = {}
     secrets: dict[str, None] = {}
     for word in words:
@@ -57,9 +58,19 @@ def reads(command: Command, facts: Facts) -> tuple[tuple[str, ...], tuple[str, .
             continue
         for place in at.places(word, command.dirs, facts):
             reads[at.shown(place, facts)] = None
-            if at.secret(place.replace(ANY, SOME)):
+            if at.secret(place.replace(ANY, SOME)) or (deep and at.hoard(place, facts)):
                 secrets[at.shown(place, facts)] = None
     return tuple(reads), tuple(secrets)
+
+
+def _recursive(command: Command) -> bool:
+    """Whether a program shows what is in all files below a directory."""
+    name = program(command.words[0]) if command.words else ""
+    if name in {"rg", "ag", "ack"}:
+        return True
+    return name in _GREPS and any(
+        re.match(r"-[A-Za-z]*[rR]|--(?:dereference-)?rec", word) for word in command.words[1:]
+    )
 
 
 def _paths(word: str) -> Iterator[str]:

@@ -10,7 +10,8 @@ from agent.shell.word import ANY, HOME, SOME, WORKSPACE
 
 # What steers this program, other programs or other sessions; asked about even in auto mode.
 _KEPT = re.compile(
-    r"(?:^|/)(?:\.(?:git|agent|vscode|idea|husky)(?:/|$)|\.env[^/]*$|\.mcp\.json$|\.github/workflows/"
+    r"(?:^|/)(?:\.(?:git|agents?|claude|vscode|idea|husky|config/tianshu|local/state/tianshu)(?:/|$)"
+    r"|\.env[^/]*$|\.mcp\.json$|\.github/workflows/"
     r"|\.gitlab-ci\.yml$|\.(?:bash|zsh)\w*$|\.profile$|\.(?:inputrc|gitconfig|npmrc|ssh)(?:/|$)"
     r"|(?:agents|claude|gemini)\.md$)"
 )
@@ -19,6 +20,7 @@ _SECRET = re.compile(
     r"|\.(?:ssh|aws|gnupg|kube|azure|password-store)(?:/|$)"
     r"|\.(?:netrc|npmrc|pypirc|pgpass|git-credentials|vault-token)$"
     r"|\.docker/config\.json$|\.config/(?:gcloud|gh|tianshu|op|rclone)(?:/|$)"
+    r"|\.local/state/tianshu(?:/|$)"
     r"|id_(?:rsa|dsa|ecdsa|ed25519)$|[^/]*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk)$"
     r"|(?:client_secret|service[-_]account)[^/]*\.json$|credentials(?:\.json)?$"
     r"|secrets?\.(?:json|ya?ml|toml|env)$|\.(?:bash|zsh|python|psql|mysql)_history$)"
@@ -130,6 +132,12 @@ def secret(path: str) -> bool:
         return False
     pattern = re.compile(".*".join(map(re.escape, last.split(SOME))))
     return any(pattern.fullmatch(each) for each in _EXAMPLES if last[0] == "." or each[0] != ".")
+
+
+def hoard(place: str, facts: Facts) -> bool:
+    """Whether there are secrets somewhere below a directory: it holds the user's home, or is the
+    system's."""
+    return inside(facts.home, (place,)) or place in {"/", "/etc", "/proc", "/root", "/home", "/var"}
 
 
 def critical(word: str, dirs: Iterable[str], facts: Facts) -> str:

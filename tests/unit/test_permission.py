@@ -467,3 +467,20 @@ def test_a_line_is_read_no_further_than_a_bound() -> None:
     for line in ("$(" * 4000, "(" * 9000, "a;" * 5000, "`" * 9999, "if " * 3000, "{ " * 4000,
                  "${a:-" * 1900, "<<A " * 2000, "[[ " * 3000, "a|" * 4999):  # fmt: skip
         assert survey(line, FACTS).doubt
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["grep -r KEY ~", "grep -rn KEY ..", "rg KEY /user", "rg KEY /", "grep --recursive x /etc"],
+)
+def test_a_search_through_all_that_the_user_has_is_asked_about(command: str) -> None:
+    facts = Facts(cwd="/user/work")
+    modes: tuple[Mode, ...] = ("default", "accept-edits", "auto")
+    seen = [decide(mode, Rules(), "bash", True, {"command": command}, facts) for mode in modes]
+    assert [each.decision for each in seen] == ["ask", "ask", "ask"]
+
+
+@pytest.mark.parametrize("command", ["grep -r KEY .", "rg KEY src", "grep KEY ../other/a.py"])
+def test_a_search_through_the_project_is_free(command: str) -> None:
+    facts = Facts(cwd="/user/work")
+    assert decide("default", Rules(), "bash", True, {"command": command}, facts).decision == "allow"

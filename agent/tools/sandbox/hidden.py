@@ -12,8 +12,8 @@ from msgspec import Struct
 # In the user's home: where keys, tokens and what ts keeps of itself stand.
 _STORES = """
     .ssh .aws .azure .gnupg .kube .docker .config/gcloud .config/gh .config/glab-cli .config/hub
-    .config/op .config/rclone .config/tianshu .config/containers .local/share/keyrings
-    .password-store
+    .config/op .config/rclone .config/tianshu .local/state/tianshu .config/containers
+    .local/share/keyrings .password-store
     .netrc .npmrc .pypirc .pgpass .my.cnf .git-credentials .config/git/credentials .vault-token
     .config/configstore .terraform.d .oci .config/doctl .config/heroku .config/netlify .boto
     .cargo/credentials .cargo/credentials.toml .gem/credentials .m2/settings.xml
@@ -31,8 +31,8 @@ STORES, SYSTEM = tuple(_STORES.split()), tuple(_SYSTEM.split())
 LOGS = (".agent/sessions", ".agent/runs")  # in a working directory
 
 # In a working directory: what steers this program, other programs or whoever works there next.
-POLICY = (".agent", ".mcp.json", ".vscode", ".idea", ".husky", ".claude", ".cursor", ".envrc",
-          ".gitmodules", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/workflows",
+POLICY = (".agent", ".mcp.json", ".vscode", ".idea", ".husky", ".claude", ".agents", ".cursor",
+          ".envrc", ".gitmodules", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/workflows",
           ".gitlab-ci.yml", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile",
           ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".inputrc", ".gitconfig", ".npmrc",
           ".ssh", ".config/git", ".config/autostart", ".config/systemd")  # fmt: skip
