@@ -12,7 +12,7 @@ from agent.store.tree import Entry
 from agent.store.undo import Preview
 from agent.views import undo as view
 from agent.views.pick import Row
-from agent.views.plain import one_line
+from agent.views.plain import one_line, safe
 
 
 def rewind(desk: Desk, words: str) -> None:
@@ -84,7 +84,9 @@ def undo(desk: Desk, words: str) -> None:
 
 def show(desk: Desk, preview: Preview) -> None:
     for work in preview.works:
-        desk.out.line(desk.out.styled("bold", one_line(work.words or work.id, desk.out.width - 1)))
+        words = one_line(work.words, max(desk.out.width - len(work.id) - 12, 20))
+        head = " · ".join(filter(None, (f"undo {safe(work.id)}", words)))
+        desk.out.line(desk.out.styled("bold", head))
     for row in view.rows(preview.changes, desk.out.styled):
         desk.out.line(row)
 

@@ -11,9 +11,9 @@ from agent.commands.desk import Desk, Do
 from agent.commands.front import directory, load, output, say_error, session_of
 from agent.commands.signals import heard
 from agent.commands.slash import COMMANDS, CYCLE, OTHERS, named, offered
-from agent.commands.talk import row
+from agent.commands.talk import called, row
 from agent.commands.trust import consent
-from agent.errors import AgentError, UsageError, near
+from agent.errors import AgentError, BudgetError, UsageError, near
 from agent.event import Text
 from agent.runs import Ended
 from agent.stop import INTERRUPTED, Stop
@@ -25,7 +25,7 @@ from agent.views.ask import TerminalAsk
 from agent.views.editor import Editor
 from agent.views.figures import money, tokens
 from agent.views.lines import Level
-from agent.views.pick import Row, pick
+from agent.views.pick import Row, fitting, pick
 from agent.views.plain import safe
 from agent.views.terminal import Terminal
 
@@ -85,14 +85,26 @@ class Repl:
             self.app.notice(text)
 
     def session(self, typed: argparse.Namespace) -> Session:
-        """The conversation to go on with; of several, `-r` alone lets the user pick."""
-        found = sessions.listed(self.app.cwd) if typed.resume == "" else []
-        if len(found) < 2:
+        """The conversation to go on with; of several, `-r` lets the user pick, from those that
+        its words fit where they are neither an id nor a title."""
+        cwd, words = self.app.cwd, typed.resume or ""
+        found = sessions.listed(cwd) if typed.resume is not None else []
+        if words:
+            try:
+                sessions.meant(cwd, words)
+                found = []
+            except UsageError:
+                if not fitting(words, [row(each) for each in found]):
+                    raise
+        elif len(found) < 2:
+            found = []
+        if not found:
             return session_of(typed, self.app)
-        at = self.pick("which conversation", [row(each) for each in found], "")
+        at = self.pick("which conversation", [row(each) for each in found], words)
         if at is None:
-            return sessions.new(self.app.cwd)
-        return sessions.load(self.app.cwd, found[at].id, fork=typed.fork_session)
+            self.app.notice("none was chosen: this is a new conversation")
+            return sessions.new(cwd)
+        return sessions.load(cwd, found[at].id, fork=typed.fork_session)
 
     def close(self) -> None:
         self.terminal.close()
@@ -125,6 +137,8 @@ class Repl:
         out = self.out
         out.line(out.styled("bold", "天枢 Tianshu") + f" {__version__}  {safe(str(self.app.cwd))}")
         out.line(out.styled("dim", "ask, /help for commands, Ctrl-D to leave"))
+        if self.desk.talk.messages:
+            out.line(out.styled("dim", safe(f"conversation {called(self.desk.session)}")))
         self.desk.recall()
 
     def warm(self) -> None:
@@ -170,6 +184,8 @@ class Repl:
                 self.work(lambda: self.desk.talk.skill(*called, said=text))
             else:
                 self.turn(text)
+        except BudgetError as error:
+            say_error(self.spent(error))
         except AgentError as error:
             say_error(error)
         return not self.desk.leaving
@@ -189,10 +205,9 @@ class Repl:
         try:
             return self.app.called(text)
         except UsageError as error:
-            names = [*COMMANDS, *OTHERS, *(skill.name for skill in self.app.skills.all)]
-            raise UsageError(
-                f"there is no /{name}{near(name, names)}", hint="/help lists them"
-            ) from error
+            known = [*COMMANDS, *OTHERS, *(skill.name for skill in self.app.skills.all)]
+            nearest = near(f"/{name}", [f"/{each}" for each in known])
+            raise UsageError(f"there is no /{name}{nearest}", hint="/help lists them") from error
 
     def turn(self, text: str) -> None:
         self.work(lambda: self.desk.talk.turn(text))
@@ -218,6 +233,13 @@ class Repl:
             self.app.shown(Text(text=ended.answer))
         if ended.error:
             say_error(ended.error)
+
+    def spent(self, error: BudgetError) -> AgentError:
+        """The same, with the command that goes on with the chat."""
+        if not self.app.budget.fault:
+            return error
+        hint = f"`ts -c {self.app.budget.more}` goes on with this chat"
+        return BudgetError(str(error), what=error.what, hint=hint)
 
 
 @contextmanager

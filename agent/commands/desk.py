@@ -8,6 +8,7 @@ from agent.chat import Chat
 from agent.runs import Ended
 from agent.store.sessions import Session
 from agent.views.ask import TerminalAsk
+from agent.views.figures import counted
 from agent.views.pick import Row
 from agent.views.plain import Output, cut, safe
 
@@ -48,10 +49,21 @@ class Desk:
 
     def recall(self) -> None:
         """Show how the conversation ends."""
-        for message in [each for each in self.talk.messages if each.text.strip()][-RECALLED:]:
-            text = message.text
-            more = f"\n… {len(text) - LONG:,} more characters" if len(text) > LONG else ""
-            self.out.line(("› " if message.role == "user" else "") + safe(text[:LONG]) + more)
+        from agent.views.prose import rendered
+
+        said = [each for each in self.talk.messages if each.text.strip()]
+        if left := len(said[:-RECALLED]):
+            self.out.line(self.out.styled("dim", f"… {counted(left, 'earlier message')}"))
+        for message in said[-RECALLED:]:
+            text = message.text[:LONG]
+            if message.role == "user":
+                self.out.line(f"› {safe(text)}")
+            else:
+                self.out.line(
+                    "\n".join(rendered(text, self.out) if self.out.fancy else [safe(text)])
+                )
+            if more := len(message.text) - len(text):
+                self.out.line(f"… {more:,} more characters")
 
     def row(self, name: str, about: str) -> None:
         self.out.line(cut(f"  /{name:18} {safe(about)}", self.out.width - 1))

@@ -12,7 +12,7 @@ from agent.errors import AgentError, UsageError
 from agent.message import Message
 from agent.secret import OPAQUE, redacted
 from agent.store.sessions import Session
-from agent.views.transcript import FORMS, Said, Transcript, markdown
+from agent.views.transcript import FORMS, Said, Transcript
 
 
 def transcript(session: Session, secrets: Iterable[str] = ()) -> Transcript:
@@ -49,15 +49,20 @@ def transcript(session: Session, secrets: Iterable[str] = ()) -> Transcript:
 
 
 def export(session: Session, name: str, secrets: Iterable[str] = ()) -> Path:
-    """Write the conversation to a new file, in the form that its ending names, else as Markdown.
+    """Write the conversation to a new file, in the form that its ending names, without one as
+    Markdown.
 
-    Raises UsageError where there is nothing to write or the file is there, AgentError where it
-    can't be written.
+    Raises UsageError where there is nothing to write, the file is there or its ending names no
+    form, AgentError where it can't be written.
     """
     if not session.entries:
         raise UsageError("there is nothing to export yet")
     path = Path(name or f"conversation-{session.id}.md").expanduser()
-    form = FORMS.get(path.suffix.lower(), markdown)
+    form = FORMS.get(path.suffix.lower() or ".md")
+    if form is None:
+        raise UsageError(
+            f"a conversation can't be written as {path.suffix}", hint="name a .md, .html or .jsonl"
+        )
     data = form(transcript(session, secrets)).encode("utf-8", "replace")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW

@@ -189,4 +189,7 @@ def _name(result: Result, calls: dict[str, Call]) -> str:
     return calls[result.call].name if result.call in calls else "a call"
 
 
-FORMS = {".md": markdown, ".markdown": markdown, ".html": html, ".htm": html, ".jsonl": jsonl}
+FORMS = {
+    ".md": markdown, ".markdown": markdown, ".txt": markdown,
+    ".html": html, ".htm": html, ".jsonl": jsonl,
+}  # fmt: skip

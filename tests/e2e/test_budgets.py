@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.screen import chatting
 from tests.e2e.ts import Ran, Ts, call, calling
 from tests.servers import Answer, AnthropicServer, Drip, OpenAIServer, Scripted, Server, failing
 
@@ -339,3 +340,14 @@ def test_r85_a_refused_key_ends_with_3_and_names_where_it_came_from(
     assert len(server.requests) == 1
     assert ("ANTHROPIC_API_KEY" if kind is AnthropicServer else "OPENAI_API_KEY") in ran.err
     assert "sk-test" not in ran.err
+
+
+def test_a_chat_whose_budget_is_spent_names_the_command_that_goes_on_with_it(ts: Ts) -> None:
+    ts.model = ts.script(*["answer"] * 4)
+    with chatting(ts, "--max-tokens-total", "3") as chat:
+        chat.asked()
+        chat.says("one", "answer")
+        chat.says("two", "answer")
+        chat.says("three", "tokens are spent", "`ts -c --max-tokens-total ")
+        assert "goes on with this chat" in chat.text
+        assert chat.leaves() == 0

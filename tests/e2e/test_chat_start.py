@@ -63,7 +63,7 @@ def test_a_chat_answers_asks_runs_and_is_left_with_0(ts: Ts) -> None:
         chat.expect_exact("first answer")
         prompted(chat)
         chat.send("/hepl\r")
-        chat.expect_exact("there is no /hepl; did you mean 'help'?")
+        chat.expect_exact("there is no /hepl; did you mean '/help'?")
         prompted(chat)
         chat.send("make it\r")
         chat.expect_exact("allow it? ")  # what was typed before it is thrown away

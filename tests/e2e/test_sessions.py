@@ -47,7 +47,7 @@ def test_conversations_are_picked_forked_rewound_and_renamed(ts: Ts) -> None:
         chat.types("\x15about figs\r")
         chat.sees("round")
         chat.asked()
-        chat.says("/rewnd", "there is no /rewnd; did you mean 'rewind'?")
+        chat.says("/rewnd", "there is no /rewnd; did you mean '/rewind'?")
         chat.types("/checkpoint\r")
         chat.sees("back to before which message")
         chat.types(ESC)
@@ -66,11 +66,24 @@ def test_conversations_are_picked_forked_rewound_and_renamed(ts: Ts) -> None:
 
 def test_r_alone_lets_the_user_pick_and_a_plain_terminal_numbers_them(ts: Ts) -> None:
     for text in ("about apples", "about pears", "about plums"):
-        assert ts.here("-p", text, model=ts.script(f"on {text}")).code == 0
+        assert ts.here("-p", text, model=ts.script(f"on **{text}**")).code == 0
     with chatting(ts, "-r") as chat:
         chat.sees("3 of 3")
         chat.types("pears\r")
-        chat.sees("on about pears")
+        chat.sees("conversation 2")
+        chat.sees("on about pears")  # as it was shown when it was said
+        chat.asked()
+        assert chat.leaves() == 0
+    with chatting(ts, "-r", "plums") as chat:
+        chat.sees("1 of 3")
+        chat.types("\r")
+        chat.sees("on about plums")
+        chat.asked()
+        assert chat.leaves() == 0
+    with chatting(ts, "-r") as chat:
+        chat.sees("3 of 3")
+        chat.types(ESC)
+        chat.sees("a new conversation")
         chat.asked()
         assert chat.leaves() == 0
     with chatting(ts, "--resume", NO_COLOR="1") as chat:
@@ -79,7 +92,7 @@ def test_r_alone_lets_the_user_pick_and_a_plain_terminal_numbers_them(ts: Ts) ->
         chat.sees("or Enter for none: apples")
         chat.sees("or Enter for none:\n")
         chat.types("3\r")
-        chat.sees("on about apples")
+        chat.sees("on **about apples**")
         chat.asked()
         chat.types("/rewind\r")
         chat.sees("or Enter for none:")
@@ -167,6 +180,7 @@ def test_the_chat_exports_shows_memory_and_edits_it(ts: Ts) -> None:
         chat.asked()
         chat.says("/export", "there is nothing to export yet")
         chat.says("hi", "hello")
+        chat.says("/export talk.pdf", "can't be written as .pdf")
         chat.says("/export talk.md", "written to talk.md")
         chat.says("/memory", "nothing is remembered yet")
         chat.says("/memory add Tests run with make t", "remembered in .agent/memory.md")
