@@ -18,6 +18,7 @@ from agent.errors import AgentError
 from agent.store.disk import opened
 from agent.store.plumbing import Calls, GitError, lacking, object_id
 from agent.store.repository import Repository
+from agent.store.workspace import OWN
 
 LARGE = 50 * 2**20  # bytes; a larger file is not kept
 MOST_NEW = 2 * 2**30  # bytes of files that one snapshot may add
@@ -29,7 +30,6 @@ EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # the tree without files; gi
 
 FILE, PROGRAM, LINK = "100644", "100755", "120000"
 MARK = "160000"  # the mode of a mark
-OURS = (b"undo/", b"runs/", b"sessions/", b"workspace/", b"settings.local.yaml")  # in .agent/
 
 Stamp: TypeAlias = tuple[int, int, int]
 Seen: TypeAlias = tuple[Stamp, str]
@@ -138,7 +138,7 @@ class _Todo:
         self.files: list[bytes] = []
         self.known = set[bytes]()  # those that the index has otherwise
         self._top = os.fsencode(top)
-        self._own = tuple(own + name for name in OURS)
+        self._own = tuple(own + name.encode() for name in OWN)
         self._folders: dict[bytes, bool] = {b"": True}
         self._new, self._most = 0, most  # bytes
 

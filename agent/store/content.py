@@ -21,6 +21,7 @@ from typing import TypeAlias
 from agent.plan import Step
 from agent.stop import Stop
 from agent.store.disk import opened
+from agent.store.workspace import OWN
 
 MOST_READ = 20_000  # files of one step's reads
 MOST_WRITTEN = 1_000  # likewise of its writes; each is named in its event
@@ -33,7 +34,7 @@ DEEP = 4  # `**` in one pattern
 CHOICES = 64  # patterns that braces may stand for
 
 CONTROLS = frozenset({".git", ".hg", ".svn", ".jj"})
-OWN = tuple(f".agent/{name}" for name in ("runs", "workspace", "sessions", "undo"))
+OURS = tuple(f".agent/{name.rstrip('/')}" for name in OWN)
 WILD = re.compile(r"[*?\[\]{}]")
 VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})")
 BRACES = re.compile(r"\{([^{}]*)\}")
@@ -224,7 +225,7 @@ def below(folder: str, prefix: str, stop: Stop) -> Iterator[str]:
 
 def own(path: str) -> bool:
     """Whether a path from the working directory is our own state."""
-    return path.startswith(".agent/") and path.startswith(OWN)
+    return path.startswith(OURS)
 
 
 def patterns(globs: Sequence[str]) -> list[Pattern]:

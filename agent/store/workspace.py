@@ -16,7 +16,7 @@ from msgspec import Struct
 from agent.errors import AgentError, UsageError
 from agent.store.disk import failed, private
 
-IGNORED = "workspace/\nruns/\nsessions/\nundo/\nsettings.local.yaml\n"
+OWN = ("workspace/", "runs/", "sessions/", "undo/", "settings.local.yaml")  # no work of the user's
 
 NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4,}")  # of a run
 
@@ -52,7 +52,7 @@ def prepared(cwd: Path, *names: str) -> Path:
     note = cwd / ".agent" / ".gitignore"
     try:
         note_fd = os.open(note, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        os.write(note_fd, IGNORED.encode())
+        os.write(note_fd, "".join(f"{name}\n" for name in OWN).encode())
         os.close(note_fd)
     except FileExistsError:
         return directory  # the .gitignore may be the user's own
