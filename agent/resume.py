@@ -68,6 +68,7 @@ def resume(app: App, place: workspace.Run) -> Ended:
         workspace.prepared(app.cwd, "workspace", place.id)
         again = tuple(chosen(app, lost(state, content, app.cwd)))
         app.charge(events)
+        record.before, events = log.Record(), ()  # a long log is not held while the run goes on
         state.apply(
             record(
                 RunResumed(
