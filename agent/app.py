@@ -15,7 +15,7 @@ from functools import cached_property
 from os.path import realpath
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, structs
@@ -592,20 +592,6 @@ class App:
         if not made:
             raise PlanError(["the model gave no plan that can run"])
         return made[-1]
-
-
-def fits(value: Any, schema: dict[str, Any]) -> str:
-    """Why a value does not fit a JSON schema; "" if it does."""
-    import jsonschema  # late: 100 ms, and few steps have a schema
-
-    try:
-        jsonschema.validate(value, schema)
-    except jsonschema.SchemaError as error:
-        return f"the schema itself is wrong: {error.message}"
-    except jsonschema.ValidationError as error:
-        where = "".join(f"[{part!r}]" for part in error.absolute_path)
-        return f"{error.message}" + (f" at {where}" if where else "")
-    return ""
 
 
 def builtin_skills() -> Path:

@@ -10,7 +10,7 @@ from time import monotonic
 import msgspec
 from msgspec import Struct, structs
 
-from agent.app import App, fits
+from agent.app import App
 from agent.engine import prompt
 from agent.engine.fitting import Fit
 from agent.engine.pool import ExecutorPool
@@ -222,6 +222,7 @@ def writes(state: State) -> bool:
 
 def _worker(app: App, place: workspace.Run, stop: Stop, vouched: Vouched, system: str) -> Worker:
     from agent.tools.child.command import command
+    from agent.tools.child.schema import fits
 
     home = place.workspace.resolve()
     skills = app.skills  # read here: what there is to say of them is this thread's to tell

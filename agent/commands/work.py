@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from agent import runs
-from agent.app import App, fits
+from agent.app import App
 from agent.chat import Chat
 from agent.commands.front import Screen, answer, opened, print_json, say, session_of
 from agent.errors import AgentError, UsageError
@@ -78,6 +78,8 @@ def _schema(typed: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def _misfit(answer: str, schema: dict[str, Any]) -> str:
+    from agent.tools.child.schema import fits
+
     try:
         return fits(msgspec.json.decode(unfenced(answer)), schema)
     except msgspec.DecodeError as error:

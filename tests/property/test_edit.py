@@ -61,7 +61,7 @@ def texts(draw: st.DrawFn) -> str:
     after=texts(),
     new=st.lists(WORDS, min_size=1, max_size=4),
 )
-def test_the_bytes_outside_the_edit_stay(
+def test_r36_the_bytes_outside_the_edit_stay(
     name: str,
     mark: int,
     before: str,
@@ -83,7 +83,7 @@ def test_the_bytes_outside_the_edit_stay(
 
 @settings(max_examples=100)  # each goes to the disk
 @given(before=st.binary(max_size=60), after=st.binary(max_size=60))
-def test_any_bytes_around_the_edit_stay(before: bytes, after: bytes) -> None:
+def test_r36_any_bytes_around_the_edit_stay(before: bytes, after: bytes) -> None:
     assume(b"Q" not in before + after)
     with file(before + b"QoldQ" + after) as (context, path):
         said, middle = "", b"new"

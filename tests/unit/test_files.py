@@ -266,7 +266,7 @@ for input in (
 """
 
 
-def test_a_file_of_gigabytes_takes_no_memory_and_no_time(context: Context, here: Path) -> None:
+def test_r33_a_file_of_gigabytes_takes_no_memory_and_no_time(context: Context, here: Path) -> None:
     for name, head, size in (
         ("small", b"a\n", 2),
         ("sparse", b"text\n" * 4000, 10 << 30),
@@ -324,7 +324,7 @@ def test_a_new_file_comes_with_its_directories(context: Context, here: Path) -> 
     assert listing(here / "a/b") == ["c.txt"]
 
 
-def test_a_file_that_exists_keeps_its_mode_and_attributes(context: Context, here: Path) -> None:
+def test_r38_a_file_that_exists_keeps_its_mode_and_attributes(context: Context, here: Path) -> None:
     file = here / "run.sh"
     file.write_bytes(b"old\n")
     file.chmod(0o750)
@@ -370,7 +370,7 @@ def test_a_file_s_style_is_kept(
     assert said in done
 
 
-def test_bytes_that_were_not_shown_are_not_overwritten(context: Context, here: Path) -> None:
+def test_r37_bytes_that_were_not_shown_are_not_overwritten(context: Context, here: Path) -> None:
     data = "éé".encode() + b"\xff\n"
     (here / "a").write_bytes(data)
     text = shown(context, "a").splitlines()[0]
@@ -533,14 +533,14 @@ def test_a_directory_swapped_for_a_link_leads_nowhere(
 
 
 @pytest.mark.parametrize("name", ["-rf", "a b", "it's", '"q"', "📄", "new\nline", "back\\x41slash"])
-def test_any_name_is_read_and_changed(context: Context, here: Path, name: str) -> None:
+def test_r40_any_name_is_read_and_changed(context: Context, here: Path, name: str) -> None:
     (here / name).write_bytes(b"one\n")
     assert shown(context, name) == "one\n"
     assert "\n" not in edit(context, name, "one", "two").splitlines()[0]
     assert (here / name).read_bytes() == b"two\n"
 
 
-def test_a_name_that_is_no_utf8_is_found_as_it_is_shown(context: Context, here: Path) -> None:
+def test_r40_a_name_that_is_no_utf8_is_found_as_it_is_shown(context: Context, here: Path) -> None:
     (here / os.fsdecode(b"caf\xe9.txt")).write_bytes(b"one\n")
     assert "did you mean caf\\xe9.txt?" in refused(read_file, context, path="cafe.txt")
     assert shown(context, "caf\\xe9.txt") == "one\n"
@@ -551,7 +551,7 @@ def test_a_name_that_is_no_utf8_is_found_as_it_is_shown(context: Context, here: 
 # Others who write too
 
 
-def test_a_file_that_others_changed_must_be_read_again(context: Context, here: Path) -> None:
+def test_r34_a_file_that_others_changed_must_be_read_again(context: Context, here: Path) -> None:
     (here / "a").write_bytes(b"one two\n")
     other = context.fresh(Stop())
     shown(context, "a")
@@ -633,7 +633,7 @@ for thread in threads:
 """
 
 
-def test_threads_and_processes_lose_no_edit(here: Path) -> None:
+def test_r35_threads_and_processes_lose_no_edit(here: Path) -> None:
     names = ["a", "b", "c", "d"]
     (here / "counts").write_text("\n".join(f"{name}=0;" for name in names), encoding="utf-8")
     peers = [
@@ -758,7 +758,7 @@ for tool, input in (
 """
 
 
-def test_a_write_that_fails_leaves_what_was_there(here: Path) -> None:
+def test_r39_a_write_that_fails_leaves_what_was_there(here: Path) -> None:
     (here / "old").write_bytes(b"one\n")
     done = subprocess.run(
         [sys.executable, "-c", FULL],
@@ -788,7 +788,7 @@ while True:
 """
 
 
-def test_a_killed_writer_leaves_one_content_or_the_other(context: Context, here: Path) -> None:
+def test_r39_a_killed_writer_leaves_one_content_or_the_other(context: Context, here: Path) -> None:
     (here / "f").write_bytes(b"a" * 300_000)
     for turn in range(4):
         with subprocess.Popen(
@@ -804,7 +804,7 @@ def test_a_killed_writer_leaves_one_content_or_the_other(context: Context, here:
         assert (here / "f").read_bytes() in (b"a" * 300_000, b"b" * 300_000)
 
 
-def test_temporary_files_of_killed_writers_are_swept(context: Context, here: Path) -> None:
+def test_r39_temporary_files_of_killed_writers_are_swept(context: Context, here: Path) -> None:
     for name, age in ((".ts-0011223344556677.tmp", 3600), (".ts-8899aabbccddeeff.tmp", 5)):
         (here / name).write_bytes(b"part")
         os.utime(here / name, (time.time() - age,) * 2)

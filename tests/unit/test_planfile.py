@@ -226,19 +226,19 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     ],
     ids=["bomb", "[", "{", "-", "wide", "long", "keys", "deep", "json", "deep json"],
 )
-def test_what_would_use_up_the_machine_is_refused_at_once(text: str) -> None:
+def test_r108_what_would_use_up_the_machine_is_refused_at_once(text: str) -> None:
     begin = time.process_time()
     with pytest.raises(UsageError):
         parsed(text.encode(), "p.yaml")
     assert time.process_time() - begin < 3, "a bound of 1 s on a machine that is not shared"
 
 
-def test_a_file_of_more_than_a_megabyte_is_refused(tmp_path: Path) -> None:
+def test_r108_a_file_of_more_than_a_megabyte_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="larger than 1,000,000 bytes"):
         read("steps: [look]\n" + "# words\n" * 200_000, tmp_path)
 
 
-def test_deep_nesting_is_refused_where_it_begins() -> None:
+def test_r108_deep_nesting_is_refused_where_it_begins() -> None:
     text = "goal: g\nsteps: " + "[" * 200 + "]" * 200
     assert faults(text) == ["p.yaml:2: this is nested more than 40 deep"]
 

@@ -201,7 +201,7 @@ def test_c035_names_come_back_as_they_are(root: Path, context: Context) -> None:
         b"x\x1b[31m",
     ],
 )
-def test_a_file_of_any_name_is_listed_searched_and_read(
+def test_r40_a_file_of_any_name_is_listed_searched_and_read(
     root: Path, context: Context, name: bytes
 ) -> None:
     lay(root, {os.fsdecode(name): "needle\n"})

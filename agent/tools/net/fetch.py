@@ -27,6 +27,7 @@ CONNECT = 10.0  # seconds to reach one address
 TRIED = 3  # addresses of one name
 HOPS = 5  # redirects within one server
 LONGEST = 8_000  # characters of an address
+PACKED = ("", "identity", "gzip", "x-gzip", "deflate")  # one of them, once
 MOVED = (301, 302, 303, 307, 308)
 HOST = re.compile(r"[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?|[0-9a-f:.]*:[0-9a-f:.]*")
 AGENT = f"tianshu/{__version__}"
@@ -237,6 +238,11 @@ class Exchange:
             extensions={"sni_hostname": name(url), "trace": self._trace},
         )
         with closing(client.send(request, stream=True)) as response:
+            packed = response.headers.get("content-encoding", "").strip().lower()
+            if packed not in PACKED:  # unpacked piece by piece it would have no bound
+                raise ToolError(
+                    f"the answer is packed as {packed[:100]!r}, which was not asked for"
+                )
             kind, _, rest = response.headers.get("content-type", "").partition(";")
             charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", rest, re.IGNORECASE)
             size = response.headers.get("content-length", "")
