@@ -51,6 +51,7 @@ from agent.stop import Stop
 from agent.store import gitsettings, history, log, project, seal, settingsfile
 from agent.store import skills as skillfiles
 from agent.store.content import Content
+from agent.store.disk import leads
 from agent.store.environment import outside
 from agent.tool import Context, Outcome, Tool
 from agent.views.ask import nobody
@@ -135,6 +136,7 @@ class App:
             home=str(settingsfile.home()),
             roots=tuple(str(Path(each).resolve()) for each in self.settings.add_dirs),
             real=realpath,
+            leads=leads,
         )
         self.veil = Veil(loaded.secrets)
         self.gate = Gate(

@@ -50,15 +50,19 @@ def reads(command: Command, facts: Facts) -> tuple[tuple[str, ...], tuple[str, .
             operands = tuple(word for word in operands if word is not pattern)
         if not (looks and looks.names and name != "find") and name not in _NAMES:
             words += [each for word in operands for each in _paths(word)]
-    deep = _recursive(command)
+    deep, follows = _recursive(command), _follows(command)
     reads: dict[str, None] = {}
     secrets: dict[str, None] = {}
+    if (deep or follows) and not any(word and not word.startswith("-") for word in words):
+        words.append(".")  # nothing named: the directory that it stands in
     for word in words:
         if not word or (ANY in word and not word.replace(ANY, "").strip("/")):
             continue
         for place in at.places(word, command.dirs, facts):
             reads[at.shown(place, facts)] = None
-            if at.secret(place.replace(ANY, SOME)) or (deep and at.hoard(place, facts)):
+            links = facts.leads(place) if follows and facts.leads else ()
+            hoard = (deep and at.hoard(place, facts)) or any(map(at.secret, links))
+            if hoard or at.secret(place.replace(ANY, SOME)):
                 secrets[at.shown(place, facts)] = None
     return tuple(reads), tuple(secrets)
 
@@ -71,6 +75,15 @@ def _recursive(command: Command) -> bool:
     return name in _GREPS and any(
         re.match(r"-[A-Za-z]*[rR]|--(?:dereference-)?rec", word) for word in command.words[1:]
     )
+
+
+def _follows(command: Command) -> bool:
+    """Whether it looks behind links as well."""
+    words = command.words[1:]
+    deep = _recursive(command) and any(
+        re.match(r"-[A-Za-z]*[LRS]|--(?:fol|deref)", word) for word in words
+    )
+    return deep or (bool(command.words) and program(command.words[0]) == "find" and "-L" in words)
 
 
 def _paths(word: str) -> Iterator[str]:

@@ -35,7 +35,9 @@ _TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")
 class Facts(Struct, frozen=True, kw_only=True):
     """What a decision has to know of the world, told by the caller.
 
-    `real` follows links, of an absolute path; by default there are none.
+    `real` follows links, of an absolute path; by default there are none. `leads` tells where links
+    lead, as far as a bounded look shows: of a pattern (`*`) the real paths of what it matches, of a
+    directory those of the links below it.
     """
 
     cwd: str = "/work"  # the working directory, absolute
@@ -45,6 +47,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     workspaces: tuple[str, ...] = ()  # directories of the run's own
     made: frozenset[str] = frozenset()  # absolute paths of files that the run made
     real: Callable[[str], str] | None = None
+    leads: Callable[[str], tuple[str, ...]] | None = None
     box: Literal["on", "none", "off"] = "off"  # the sandbox; off: the user has said so
 
 
@@ -76,8 +79,16 @@ def places(word: str, dirs: Iterable[str], facts: Facts) -> Iterator[str]:
                 full = f"{facts.cwd}/{full}"
         full = tidy(full)
         yield full
-        if facts.real and ANY not in full and SOME not in full:
+        if ANY in full or facts.real is None:
+            continue
+        if SOME not in full:
             yield facts.real(full)
+            continue
+        head, _, rest = full.partition(SOME)
+        head, _, name = head.rpartition("/")
+        yield f"{facts.real(head or '/')}/{name}{SOME}{rest}"
+        if facts.leads:
+            yield from facts.leads(full.replace(SOME, "*"))
 
 
 def shown(place: str, facts: Facts) -> str:
@@ -123,6 +134,8 @@ def secret(path: str) -> bool:
     if SOME not in path:
         return _SECRET.search(path.casefold()) is not None
     head, _, last = path.rpartition("/")
+    if _SECRET.search(path.casefold().replace(SOME, "x")) and path.startswith("/proc/"):
+        return True
     if SOME in head:
         parts = path.split("/")
         return any(secret(f"/{part}") for part in parts if part.strip(SOME))

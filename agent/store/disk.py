@@ -1,13 +1,16 @@
 """What every store asks of the disk: private directories, bounded reads, refusals in words."""
 
 import errno
+import glob
 import os
 import stat
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from agent.errors import AgentError, UsageError
 
+MOST_LOOKED = 5000  # entries of directories
 HINTS = {
     errno.ENOSPC: "the disk is full; free some space, then go on",
     errno.EDQUOT: "the disk quota is used up; free some space, then go on",
@@ -79,3 +82,22 @@ def contents(path: Path, most: int, *, follow: bool = True) -> bytes:
     if len(data) > most:
         raise UsageError(f"{path}: this is larger than {most:,} bytes")
     return data
+
+
+def leads(path: str, most: int = MOST_LOOKED) -> tuple[str, ...]:
+    """The real paths of what a pattern (`*`) matches or, of a directory, of the links below it;
+    after `most` entries no more is looked at."""
+    if "*" in path:
+        plain = path.replace("[", "[[]").replace("?", "[?]")
+        names = glob.iglob(plain)  # noqa: PTH207 - as a shell does, it leaves out hidden files
+        return tuple(os.path.realpath(name) for name in islice(names, most))
+    found = []
+    for seen, (folder, folders, files) in enumerate(os.walk(path)):
+        for name in (*folders, *files):
+            full = f"{folder}/{name}"
+            if Path(full).is_symlink():
+                found.append(os.path.realpath(full))
+        most -= len(folders) + len(files)
+        if most <= 0 or seen > MOST_LOOKED:
+            break
+    return tuple(found)
