@@ -57,7 +57,12 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ),
         (
             "-r --resume",
-            {"nargs": "?", "const": "", "metavar": "ID", "help": "go on with a chat: id or title"},
+            {
+                "nargs": "?",
+                "const": "",
+                "metavar": "ID",
+                "help": "go on with a chat: id, title or words of it",
+            },
         ),
         ("--fork-session", {"action": "store_true", "help": "with -c or -r: as a new chat"}),
         ("-C --cwd", {"metavar": "DIR", "help": "work in this directory"}),
@@ -197,6 +202,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
         _no_flag(unknown[0].partition("=")[0])
     first = typed.words[0] if typed.words else ""
     typed.command = first if first in COMMANDS or first in LATER else ""
+    _mistyped(typed)
     typed.words = typed.words[bool(typed.command) :] + words[cut + 1 :]
     _later(typed)
     _out_of_place(typed)
@@ -261,6 +267,27 @@ def _no_flag(word: str) -> NoReturn:
         f"there is no flag {word}" + (f"; did you mean {near[0]}?" if near else ""),
         hint="`ts --help` lists the flags; a text that begins with - stands behind --",
     )
+
+
+def _mistyped(typed: argparse.Namespace) -> None:
+    """Refuse what is a command with a slip of the finger: a model would take it for a task.
+    `typed.words` are those that don't stand behind `--`. Raises UsageError."""
+    from pathlib import Path
+
+    first, *rest = typed.words or [""]
+    if typed.command or typed.print or len(rest) > 1:
+        return
+    if rest and not (rest[0][:1].isdigit() or Path(rest[0]).exists()):
+        return  # a task of two words, not a command and what it is for
+    from difflib import get_close_matches
+
+    from agent.errors import UsageError
+
+    if near := get_close_matches(first, COMMANDS, 1, 0.66 if rest else 0.75):
+        raise UsageError(
+            f"there is no command {first!r}; did you mean `ts {near[0]}`?",
+            hint=f"as a task for the model: `ts -- {first} …`",
+        )
 
 
 def _later(typed: argparse.Namespace) -> None:

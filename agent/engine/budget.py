@@ -137,7 +137,7 @@ class Budget:
         """What has run out; its hint says how to get more."""
         if self._most_tokens is not None and self._tokens >= self._most_tokens:
             return BudgetError(
-                f"{self._tokens} of {self._most_tokens} tokens are spent",
+                f"{self._tokens:,} of {self._most_tokens:,} tokens are spent",
                 what="tokens",
                 hint=f"{self.more} allows more",
             )

@@ -248,8 +248,6 @@ class Story:
             figures.tokens(event.usage.total),
             figures.money(event.cost_usd),
         ]
-        if event.status in {"interrupted", "over-budget"} and event.run:
-            words.append(f"ts resume {event.run} goes on")
         return f"bold {style}", f"{sign} {' · '.join(words)}"
 
     def _called(self, event: ToolStarted | ToolFinished) -> Iterator[tuple[str, str]]:

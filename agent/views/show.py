@@ -40,11 +40,12 @@ def story(
             yield f"{padded('' if n else passed, 7)}  {line}".rstrip()
         if isinstance(event, RunFinished):
             answer = event.answer
-    if not teller.state.finished and began:
+    end = teller.state.finished
+    if not end and began:
         where = "it is under way" if live else "the log ends here"
         yield styled("yellow", f"{'':9}{where}: {teller.progress}")
-        if not live:
-            yield styled("yellow", f"{'':9}`ts resume {teller.state.run}` goes on")
+    if began and not live and (not end or end.status in {"interrupted", "over-budget"}):
+        yield styled("yellow", f"{'':9}`ts resume {teller.state.run}` goes on")
     if answer:
         yield ""
         yield from safe(answer.rstrip("\n")).split("\n")

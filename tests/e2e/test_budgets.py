@@ -121,7 +121,7 @@ def look(number: int) -> dict[str, Any]:
     ("limit", "why"),
     [
         ("max_turns: 2", "no end after 2 model calls (raise --max-turns, or max_turns)"),
-        ("max_tokens: 1500", "2000 of 1500 tokens are spent (a higher max_tokens of the step"),
+        ("max_tokens: 1500", "2,000 of 1,500 tokens are spent (a higher max_tokens of the step"),
         ("timeout: 0.3", "time ran out after 0.3 s"),
     ],
 )

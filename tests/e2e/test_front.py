@@ -53,6 +53,8 @@ def test_version_and_help_go_to_stdout(ts: Ts) -> None:
         (["sessions", "rm", " "], "an empty word names nothing"),
         (["run", ""], "an empty word names nothing"),
         (["show", "me", "the", "code"], "stands behind --"),
+        (["udno"], "did you mean `ts undo`?"),
+        (["rum", "20260101-000000"], "did you mean `ts run`?"),
         (["undo", "20", "a", "more"], "at most two words"),
         (["runs", "list", "mine"], "no words"),
         (["runs", "--prune", "99999999999"], "0 to 100,000"),

@@ -168,7 +168,7 @@ plan: 2 steps
 ⊘ b: bash was not allowed (nobody could be asked)
 ⊘ b cancelled — a budget ran out
 ↻ b: no revision — no answer
-⊘ interrupted in 1.0s · 1 of 2 steps done · 0 tok · cost unknown · ts resume r7 goes on
+⊘ interrupted in 1.0s · 1 of 2 steps done · 0 tok · cost unknown
 """
     )
 

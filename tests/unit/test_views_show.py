@@ -3,6 +3,7 @@ from datetime import timedelta
 
 from msgspec import structs, to_builtins
 
+from agent.event import RunFinished
 from agent.message import Usage
 from agent.standing import Brief
 from agent.state import State
@@ -41,6 +42,15 @@ def test_a_story_that_breaks_off_says_so() -> None:
     told = [line.strip() for line in story(events, 80, live=True)]
     assert told[-1] == "it is under way: 1 of 4 steps done"
     assert list(story([], 80)) == []
+
+
+def test_a_story_of_what_can_be_gone_on_with_says_how() -> None:
+    whole = list(played(diamond()))
+    end = whole[-1]
+    assert isinstance(end, RunFinished)
+    told = list(story([*whole[:-1], structs.replace(end, status="interrupted", answer="")], 80))
+    assert told[-1].strip() == f"`ts resume {RUN}` goes on"
+    assert not any("goes on" in line for line in story(whole, 80))
 
 
 def test_a_story_fits_its_width() -> None:
