@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from os.path import realpath
 from pathlib import Path
 from threading import Lock
@@ -402,7 +402,9 @@ class App:
             stop.check()
             return False
 
-        watched = watch.stopping(raw, stop, self.settings.stream_idle, first=self._silence(full))
+        idle, first = self.settings.stream_idle, self._silence(full)
+        load = partial(services.warm, raw)
+        watched = watch.stopping(raw, stop, idle, first=first, load=load)
         metered = watch.metered(watched, emit, full, self.settings.prices)
         guess = Estimate(gauge=self._gauge(full), price=price)
         counted = within(metered, self.budget, tell, guess=guess, stop=stop)

@@ -63,7 +63,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     append_system_prompt: str = ""
     add_dirs: tuple[str, ...] = ()
     base_urls: dict[str, str] = {}  # service → URL
-    prices: dict[str, dict[str, float]] = {}  # model → USD per million tokens, by kind
+    prices: dict[
+        str, dict[str, Annotated[float, Meta(ge=0)]]
+    ] = {}  # model → USD per million tokens, by kind
     context: dict[str, Annotated[int, Meta(ge=512)]] = {}  # model → tokens that it takes
 
 

@@ -85,12 +85,14 @@ def remember(desk: Desk, words: str) -> None:
     match what:
         case "":
             show_memory(desk)
-        case "add" if rest.strip():
+        case "add" if not rest.strip():
+            raise UsageError("what is to be remembered?", hint=MEMORY)
+        case "add":
             add_memory(desk, rest)
         case "edit" if rest.strip() in {"", "user"}:
             edit_memory(desk, mine=bool(rest.strip()))
         case _:
-            raise UsageError(f"there is no /memory {what}", hint=MEMORY)
+            raise UsageError(f"there is no /memory {words}", hint=MEMORY)
 
 
 def show_memory(desk: Desk) -> None:

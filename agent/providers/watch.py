@@ -1,8 +1,9 @@
 """What is noted of a model's call from outside: that it goes on, what it costs, what it says."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
+from threading import Event
 
 from msgspec import structs
 
@@ -21,21 +22,31 @@ class Abandoned(Exception):  # noqa: N818 - no error: nobody waits any more
     """Ends a call that nobody waits for."""
 
 
+def nothing() -> None:
+    """Load nothing."""
+
+
 def stopping(
-    provider: Provider, stop: Stop, idle: float, *, first: float | None = None
+    provider: Provider,
+    stop: Stop,
+    idle: float,
+    *,
+    first: float | None = None,
+    load: Callable[[], None] = nothing,
 ) -> Provider:
     """The same provider, whose call ends at once when the flag is set, whatever it is doing.
 
     It runs in a thread of its own; `say` is called in the caller's. Raises StoppedError when the
     flag is set, and ServiceError when nothing has been said for `idle` seconds, or for `first`
     before the reply has begun. The first thing said is taken for the sign that the request is on
-    its way. The thread, and its connection (hangup.py), end soon after; nothing of what it says
-    then is heard.
+    its way. What `load` takes, before that, is no silence of the service's. The thread, and its
+    connection (hangup.py), end soon after; nothing of what it says then is heard.
     """
 
     def watched(request: Request, say: Say) -> Reply:
         stop.check()
         heard = SimpleQueue[str | Reply | BaseException | None]()
+        loaded = Event()
 
         def tell(piece: str) -> None:
             if call.gone.is_set():
@@ -44,6 +55,8 @@ def stopping(
 
         def work() -> None:
             try:
+                load()
+                loaded.set()
                 heard.put(provider(request, tell))
             except BaseException as error:  # noqa: BLE001 - raised where it is waited for
                 heard.put(error)
@@ -52,7 +65,7 @@ def stopping(
         call.start()
         try:
             with stop.calling(lambda: heard.put(None)):
-                return listen(heard, say, stop, (idle if first is None else first, idle))
+                return listen(heard, say, stop, (idle if first is None else first, idle), loaded)
         finally:
             call.gone.set()
 
@@ -64,6 +77,7 @@ def listen(
     say: Say,
     stop: Stop,
     limits: tuple[float, float],
+    loaded: Event,
 ) -> Reply:
     """Pass on what is said until the reply comes; see `stopping`."""
     limit, idle = limits
@@ -82,6 +96,8 @@ def listen(
             return item
         elif item is not None:
             raise item
+        elif not loaded.is_set():
+            last = time.monotonic()
         elif time.monotonic() - last > limit:
             raise ServiceError(f"no sign of a reply for {limit:g} s", retry_after=0.0)
 

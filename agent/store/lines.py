@@ -4,6 +4,8 @@
 first line is added, so that no line is ever glued to a fragment. A line that could not be
 written whole is taken away again: the file holds what `add` returned from, and nothing else.
 The kernel frees the lock of a process that dies. `NAME.pid` beside the file says who has it.
+A file that is removed while it is added to (`rm -rf .agent`, by a step) is there again with the
+next line.
 """
 
 import fcntl
@@ -22,6 +24,7 @@ from agent.store.disk import contents, failed, opened, private, regular
 
 T = TypeVar("T", bound=Struct)
 
+PIECE = 1024 * 1024  # bytes that are copied at a time
 LONGEST = 64 * 1024 * 1024  # bytes of a line; a reader takes no more of it
 WAIT = "wait until that one has ended"
 _sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)  # macOS has only fsync
@@ -118,6 +121,8 @@ class Lines:
         if len(line) >= LONGEST:
             raise AgentError(f"{self.path}: a line of {len(line):,} bytes could not be read again")
         try:
+            if not os.fstat(self._fd).st_nlink:
+                self._renew()
             if self._unsure:
                 os.ftruncate(self._fd, self._end)
             self._unsure = True
@@ -132,6 +137,32 @@ class Lines:
                 self._unsure = False
             raise failed(self.path, error) from error
         self._end += len(line) + 1
+        self._unsure = False
+
+    def _renew(self) -> None:
+        """Write the file anew that has been removed; but no directory above `.agent`, which is
+        gone because somebody wanted it gone. Raises OSError, AgentError."""
+        for directory in (self.path.parent.parent, self.path.parent):
+            directory.mkdir(mode=0o700, exist_ok=True)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        try:
+            fresh = os.open(self.path, flags, 0o600)
+        except FileExistsError as error:
+            raise AgentError(
+                f"{self.path}: another file has taken its place while it was written"
+            ) from error
+        old, self._fd = self._fd, fresh
+        try:
+            self._lock(WAIT)
+            for at in range(0, self._end, PIECE):
+                rest = memoryview(os.pread(old, min(PIECE, self._end - at), at))
+                while rest:
+                    rest = rest[os.write(self._fd, rest) :]
+        except (OSError, UsageError):
+            os.close(self._fd)
+            self._fd = old
+            raise
+        os.close(old)
         self._unsure = False
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ from agent.store import git
 
 MOST_OUTPUT = 256 * 2**20  # bytes that are read of what it prints
 MOST_WORDS = 2000  # bytes of a complaint
+MISUSED = 129  # how git ends where it does not know a command or an option of ours
 PINNED = {
     **git.PINNED,
     "core.attributesFile": os.devnull,
@@ -138,6 +139,8 @@ class Calls(Struct, frozen=True, kw_only=True):
                 self.deadline.check(self.stop)
                 told.seek(0)
                 why = told.read(MOST_WORDS).decode("utf-8", "replace").strip()
+                if code == MISUSED:
+                    raise GitError(f"this git is too old for `git {words[0]}` as ts calls it")
                 raise GitError(f"git {words[0]} failed: {git.shown(why) or f'exit code {code}'}")
 
     @contextmanager

@@ -263,12 +263,12 @@ def misfit(error: msgspec.ValidationError, node: Node | None) -> tuple[int, str]
     path = path.strip("`")
     found = at(node, path)
     shown = repr(found.text) if isinstance(found, Scalar) else "this"
-    name = path.rpartition(".")[2]
-    if wanted := re.match(r"Expected `(\w+)", why):
+    name = path.replace("[...]", "").rpartition(".")[2]
+    if wanted := re.match(r"Expected `(\w+).* got ", why):
         return line(node, path), f"{name}: {shown} is no {_KINDS.get(wanted[1], wanted[1])}"
     if missing := re.match(r"Object missing required field (`\w+`)", why):
         return line(node, path), f"{missing[1]} is missing here"
-    return line(node, path), f"{name}: {why}" if name else why
+    return line(node, path), f"{name}: {why[:1].lower()}{why[1:]}" if name else why
 
 
 _KINDS = {

@@ -114,3 +114,11 @@ def test_a_run_whose_log_is_damaged_is_listed_all_the_same(ts: Ts, end: bytes) -
         [run, "done"],
         ["20000101-000000-0000", "unfinished"],
     ]
+
+
+def test_a_step_that_removes_what_is_kept_of_runs_does_not_remove_its_own(ts: Ts) -> None:
+    ts.write("plan.yaml", "steps: [{id: a, run: rm -rf .agent}, {id: b, needs: [a], run: echo b}]")
+    assert ts("run", "plan.yaml").code == 0
+    told = ts.here("show").said
+    assert "2 of 2 steps done" in told
+    assert "damaged" not in told

@@ -185,6 +185,18 @@ def test_without_git_a_run_goes_on_and_says_once_that_it_can_not_be_undone(ts: T
     assert ts.here("undo").code == 2
 
 
+def test_a_git_that_is_too_old_is_named_as_such(ts: Ts) -> None:
+    ts.write("plan.yaml", "steps: [{id: a, run: echo 1 > a}]")
+    old = ts.home / "bin/git"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho 'error: unknown option' >&2; exit 129\n", encoding="utf-8")
+    old.chmod(0o755)
+    ts.env["PATH"] = f"{old.parent}:/usr/bin:/bin"
+    ran = ts.here("run", "plan.yaml")
+    assert ran.code == 0
+    assert "can't be undone: this git is too old" in ran.err
+
+
 def test_what_a_killed_run_was_at_is_named_and_what_it_had_done_is_taken_back(ts: Ts) -> None:
     ts.write("plan.yaml", """\
 steps:

@@ -455,3 +455,37 @@ def test_the_beginning_of_a_step_is_on_the_disk_before_it_is_shown(tmp_path: Pat
         "write r.jsonl",
         "show",
     ]
+
+
+def test_a_log_that_is_removed_while_it_is_written_is_there_again_as_a_whole(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / ".agent/runs/r.jsonl"
+    with Log(path) as log:
+        log(Text(text="a"))
+        shutil.rmtree(tmp_path / ".agent")
+        log(Text(text="b"))
+        assert said(path) == ["a", "b"]
+        assert path.stat().st_mode & 0o777 == 0o600
+        with pytest.raises(UsageError, match="in use"):
+            Log(path)
+        path.rename(tmp_path / "elsewhere.jsonl")  # it goes on where it was put
+        log(Text(text="c"))
+        assert said(tmp_path / "elsewhere.jsonl") == ["a", "b", "c"]
+        assert not path.exists()
+    assert not list(path.parent.iterdir())
+
+
+def test_a_log_is_not_written_where_another_file_or_nothing_at_all_is_now(tmp_path: Path) -> None:
+    path = tmp_path / "project/.agent/runs/r.jsonl"
+    with Log(path) as log:
+        log(Text(text="a"))
+        path.unlink()
+        path.write_text("mine", encoding="utf-8")
+        with pytest.raises(AgentError, match="another file has taken its place"):
+            log(Text(text="b"))
+        assert path.read_text(encoding="utf-8") == "mine"
+        shutil.rmtree(tmp_path / "project")
+        with pytest.raises(AgentError, match="No such file"):
+            log(Text(text="c"))
+    assert not (tmp_path / "project").exists()

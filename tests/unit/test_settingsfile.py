@@ -96,6 +96,9 @@ def test_the_names_of_modes_that_fingers_know_are_read(tmp_path: Path, user: Pat
     [
         ("max_turns: 1\nmodle: x\n", "2: `modle` is not known here; did you mean `model`?"),
         ("model: x\n\nmax_turns: many\n", "3: max_turns: 'many' is no whole number"),
+        ("context:\n  some/model: 1\n", "2: context: expected `int` >= 512"),
+        ("prices: {m: {input: -1, output: 0}}\n", "1: prices: expected `float` >= 0"),
+        ("context: {m: many}\n", "1: context: this is no whole number"),
         ("skills: perhaps\n", "1: skills: 'perhaps' is no truth value"),
         ("permissions:\n  deny:\n    - bash\n    - ((\n", "4: '((' is no permission rule"),
         ("permissions: {alow: []}\n", "1: permissions: "),

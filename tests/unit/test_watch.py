@@ -94,6 +94,18 @@ def test_the_first_sign_may_take_longer() -> None:
     assert reply.message.text == "hello"
 
 
+def test_what_has_to_be_loaded_first_is_no_silence() -> None:
+    def load() -> None:
+        threading.Event().wait(0.5)
+
+    reply = stopping(Script(["hello"]), Stop(), idle=0.15, load=load)(REQUEST, quiet)
+    assert reply.message.text == "hello"
+    with pytest.raises(ServiceError):
+        stopping(Stuck(every=60), Stop(), idle=0.15, load=load)(REQUEST, quiet)
+    with pytest.raises(StoppedError):
+        stopping(Script(["hello"]), Stop(seconds=0.1), idle=5, load=load)(REQUEST, quiet)
+
+
 def test_what_a_listener_raises_ends_the_call() -> None:
     model = Stuck()
 
