@@ -79,7 +79,7 @@ class Repl:
             cycle=self.cycle,
         )
         self.loading: Thread | None = None
-        self.editor.shown = self.warm
+        self.editor.shown, self.editor.veil = self.warm, self.app.veil
         self.lacking = ""  # why no model can be asked
         for text in (*agreed.notices, *loaded.notices, *session.notices):
             self.app.notice(text)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
-from agent.commands.front import directory, output, print_json, say
+from agent.commands.front import directory, output, print_json, say, veil
 from agent.commands.signals import signals
 from agent.errors import ConsentError
 from agent.settings import MODES
@@ -80,7 +80,7 @@ def show(typed: argparse.Namespace, store: Snapshots, preview: Preview) -> None:
     for row in view.rows(preview.changes, out.styled):
         out.line(row)
     if typed.verbose:
-        for row in view.difference(store_undo.patch(store, preview), out.styled):
+        for row in view.difference(veil().text(store_undo.patch(store, preview)), out.styled):
             out.line(row)
 
 

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from agent.secret import Veil
 from agent.views.plain import Output, cut, one_line, spelled
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Editor:
         cycle: Callable[[], None] | None = None,
     ) -> None:
         self._out, self._keys, self._history = out, keys, history
+        self.veil = Veil()  # what of a line is not remembered
         self._commands, self._files = commands, files
         self._toolbar, self._cycle = toolbar, cycle
         self.shown: Callable[[], None] | None = None  # called once, when a prompt is on the screen
@@ -104,7 +106,7 @@ class Editor:
         return PromptSession(
             input=create_input(self._keys),
             output=create_output(self._out.stream),
-            history=remembered(self._history),
+            history=remembered(self._history, self.veil),
             completer=self._completer(),
             complete_while_typing=True,
             complete_in_thread=True,
@@ -196,15 +198,17 @@ def bindings(cycle: Callable[[], None] | None) -> "KeyBindings":
     return keys
 
 
-def remembered(path: Path | None) -> "History":
-    """The history in this file, which only its user can read; in memory where it can't be kept."""
+def remembered(path: Path | None, veil: Veil) -> "History":
+    """The history in this file, which only its user can read; in memory where it can't be kept.
+    What `veil` knows for a secret is not kept.
+    """
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     class Remembered(FileHistory):
         def store_string(self, string: str) -> None:
             if not string.startswith(" "):
                 with suppress(OSError):  # a full disk: the line itself is not lost
-                    super().store_string(string)
+                    super().store_string(veil.text(string))
 
     if path is None or not _prepared(path):
         return InMemoryHistory()

@@ -153,6 +153,17 @@ def test_files_are_offered_behind_an_at_sign(user: User) -> None:
     user.sees("got 'look at @src/app.py'")
 
 
+def test_r68_a_key_that_is_typed_is_not_remembered(user: User, history: Path) -> None:
+    key = "sk-ant-api03-" + "a1B2" * 6
+    user.types(f"use {key} now\r")
+    user.sees("got 'use sk-ant")
+    user.is_asked()
+    user.leaves()
+    kept = history.read_text(encoding="utf-8")
+    assert "use [redacted] now" in kept
+    assert key not in kept
+
+
 def test_history_outlives_the_program_and_is_the_user_s_alone(user: User, history: Path) -> None:
     for line in ("make a plan", "run the tests", " a secret"):
         user.types(line + "\r")
