@@ -142,6 +142,7 @@ class App:
         self.gate = Gate(
             self.settings.permission_mode, self.settings.permissions, people.ask, facts
         )
+        self.gate.remember = self._remember
         self.gate.box = lambda: self.sandbox.state
         self.shown = log.Log(None, self.sinks, self.veil)  # what happens outside of a run
         self._providers: dict[str, Provider] = {}
@@ -158,6 +159,16 @@ class App:
             raise UsageError("--private keeps commands off the network, --sandbox off does not")
         if private or mode == "required":
             self.sandbox.needed("--private" if private else "--sandbox required")
+
+    def _remember(self, rules: tuple[str, ...]) -> str:
+        """Allow something for good, as the user has answered; what came of it, in words."""
+        from agent.store.allow import allow
+
+        try:
+            path = allow(settingsfile.home(), rules)
+        except AgentError as error:
+            return f"{error}; it holds for now"
+        return f"{path} allows {', '.join(rules)} from now on"
 
     def close(self) -> None:
         self.shown.close()

@@ -57,6 +57,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     choice: Literal["yes", "no", "always"]
     words: str = ""  # with "no": what to do instead
     by: str = "user"  # "nobody": there was nobody to ask
+    kept: bool = False  # with "always": in the user's settings too, for other times
 
 
 Ask: TypeAlias = Callable[[Question], Answer]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import json, structs
 
 from agent.errors import ToolError
-from agent.event import PermissionAsked, PermissionDecided
+from agent.event import Notice, PermissionAsked, PermissionDecided
 from agent.permission import NOTHING, STRICTER, Verdict, decide
 from agent.plan import Step
 from agent.rule import ALIASES, EDITS, NOTES, READS, fits, read
@@ -37,6 +37,7 @@ class Gate:
             read(rule)
         self.mode, self._rules, self._ask, self._facts = mode, rules, ask, facts
         self.box: Callable[[], Literal["on", "none", "off"]] = _off  # the sandbox of commands
+        self.remember: Callable[[tuple[str, ...]], str] = _unremembered  # for good; what came of it
         self._always: set[str] = set()  # what the user has answered so; part of the rules as well
         self._asking = Lock()
 
@@ -137,13 +138,20 @@ class Gate:
             answer = self._ask(question)
             if answer.choice == "always" and question.rule:
                 self._always.add(question.rule)
-                self._rules += Rules(allow=question.grants or (question.rule,))
+                rules = question.grants or (question.rule,)
+                self._rules += Rules(allow=rules)
+                if answer.kept:
+                    emit(Notice(text=self.remember(rules)))
             return answer
 
 
 def _off() -> Literal["off"]:
     """There is no word on a sandbox."""
     return "off"
+
+
+def _unremembered(rules: tuple[str, ...]) -> str:
+    return "there are no settings to keep that in; it holds for now"
 
 
 def _narrower(

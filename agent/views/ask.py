@@ -37,6 +37,9 @@ WANTS = {
 }
 
 
+PASSING = {"submit_plan", "run_skill"}  # no rule of settings is about them
+
+
 def nobody(question: Question) -> Answer:
     """An Ask where there is nobody: the answer is no."""
     return Answer(choice="no", by="nobody")
@@ -137,15 +140,20 @@ class TerminalAsk:
         choices = ["y: yes · n: no · n WORDS: no, and what to do instead"]
         if question.rule:
             choices.append(f"a: always allow {spelled(question.rule)}")
+            if question.tool not in PASSING:
+                choices.append("A: the same, and from now on, by your settings")
         for row in wrapped("\n".join(choices), max(self._out.width - 4, 20)):
             yield f"  {row}"
 
     def _answer(self, question: Question) -> Answer:
+        lasting = bool(question.rule) and question.tool not in PASSING
         for _ in range(TRIES):
             reply = self._read("allow it? ")
             if reply is None:
                 break
             choice, _, words = reply.partition(" ")
+            if choice == "A" and lasting and not words:
+                return Answer(choice="always", kept=True)
             match choice.lower():
                 case "y" | "yes" if not words:
                     return Answer(choice="yes")

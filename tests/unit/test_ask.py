@@ -80,6 +80,8 @@ def desk() -> Iterator[Desk]:
         ("n\n", Answer(choice="no")),
         ("no use make clean\n", Answer(choice="no", words="use make clean")),
         ("a\n", Answer(choice="always")),
+        ("ALWAYS\n", Answer(choice="always")),
+        ("A\n", Answer(choice="always", kept=True)),
     ],
 )
 def test_an_answer_is_a_word_and_a_no_may_say_more(desk: Desk, typed: str, answer: Answer) -> None:
@@ -112,6 +114,14 @@ def test_always_names_its_rule_first_and_is_not_offered_without_one(desk: Desk) 
     desk.until("allow it?")
     desk.type("n\n")
     assert asked.result(10).choice == "no"
+
+
+def test_a_plan_is_no_matter_for_settings(desk: Desk) -> None:
+    plan = Question(step="", tool="submit_plan", text="steps: []", rule="submit_plan")
+    asked = desk.put(desk.ask, plan)
+    assert "A: " not in desk.until("allow it?")
+    desk.type("A\n")
+    assert asked.result(10) == Answer(choice="always")
 
 
 def test_r20_the_whole_command_is_shown_wrapped_and_spelled_out(desk: Desk) -> None:

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from agent.engine.guard import Gate, all_guarded
 from agent.errors import ToolError
-from agent.event import Event, PermissionAsked
+from agent.event import Event, Notice, PermissionAsked
+from agent.plan import Step
 from agent.seams import Answer, Question
 from agent.settings import Rules
 from agent.shell.place import Facts
@@ -110,3 +113,42 @@ def test_what_a_run_has_made_it_may_remove(tmp_path: Path) -> None:
     run(gate, "rm new")
     with pytest.raises(ToolError, match="said no"):
         run(gate, "rm old")
+
+
+def test_what_is_allowed_for_good_is_handed_to_the_settings_and_told() -> None:
+    user, kept, told = (
+        User(Answer(choice="always", kept=True)),
+        list[tuple[str, ...]](),
+        list[Event](),
+    )
+    gate = Gate("default", Rules(), user)
+
+    def remember(rules: tuple[str, ...]) -> str:
+        kept.append(rules)
+        return "noted"
+
+    gate.remember = remember
+    for _ in range(2):
+        gate.let("bash", True, {"command": "npm run build"}, told.append)
+    assert kept == [("bash(npm run *)",)]
+    assert [event.text for event in told if isinstance(event, Notice)] == ["noted"]
+
+
+def test_r24_an_answer_reaches_only_its_request() -> None:
+    def answer(question: Question) -> Answer:
+        return Answer(choice="yes" if question.text.endswith(question.step) else "no")
+
+    gate = Gate("default", Rules(), answer)
+    steps = [Step(id=f"s{n}", do="x") for n in range(4)]
+
+    def ask(n: int) -> bool:
+        step, mine = steps[n % 4], n % 3 == 0
+        command = f"./run {n} {step.id if mine else 'other'}"
+        try:
+            gate.let("bash", True, {"command": command}, lambda event: None, step)
+        except ToolError:
+            return not mine
+        return mine
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(ask, range(400)))
