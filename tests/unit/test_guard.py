@@ -1,8 +1,7 @@
 """The gate that all tools pass: what "always" allows, and what is asked about all the same."""
 
-from pathlib import Path
-
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -130,7 +129,7 @@ def test_what_is_allowed_for_good_is_handed_to_the_settings_and_told() -> None:
     gate.remember = remember
     for _ in range(2):
         gate.let("bash", True, {"command": "npm run build"}, told.append)
-    assert kept == [("bash(npm run *)",)]
+    assert kept == [("bash(npm run build *)",)]
     assert [event.text for event in told if isinstance(event, Notice)] == ["noted"]
 
 
