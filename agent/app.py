@@ -8,7 +8,6 @@ chat's prompt does not wait for it.
 """
 
 import hashlib
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -156,7 +155,10 @@ class App:
         """Raise UsageError where there has to be a sandbox and is none."""
         private, mode = self.settings.private, self.settings.sandbox
         if private and mode == "off":
-            raise UsageError("--private keeps commands off the network, --sandbox off does not")
+            raise UsageError(
+                "--private keeps commands off the network, and the sandbox is switched off",
+                hint="--sandbox auto switches it on",
+            )
         if private or mode == "required":
             self.sandbox.needed("--private" if private else "--sandbox required")
 

@@ -30,6 +30,8 @@ LOOK = 0.02  # seconds between two looks
 CALM = 3  # looks without finding anything, after which nothing is left: a child may be on its way
 ROUNDS = 100  # looks at most
 SHELL = "ts-shell-"  # how the names of the shells' folders begin
+PRIVATE = "ts-private-"  # how those of the sandboxes' do
+DEEP = 100  # folders within folders that are removed
 CARRIED = ("carried", "left", "cwd")  # names in such a folder, besides those of long outputs
 AGE = 60.0  # seconds after which such a folder has been locked by its shell
 NAMES = 20_000  # that are looked at in the folder of temporary files
@@ -112,7 +114,7 @@ def removed(name: str, folder: int) -> None:
         if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             inner = os.open(name, FOLDER, dir_fd=folder)
             try:
-                emptied(inner)
+                purged(inner) if name.startswith(PRIVATE) else emptied(inner)
             finally:
                 os.close(inner)
             os.rmdir(name, dir_fd=folder)
@@ -129,15 +131,33 @@ def emptied(folder: int) -> None:
             os.unlink(name, dir_fd=folder)
 
 
+def purged(folder: int, deep: int = 0) -> None:
+    """Remove all that is in what was a sandbox's /tmp: only commands have written there."""
+    for name in os.listdir(folder):
+        try:
+            inside = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISDIR(inside.st_mode):
+                os.unlink(name, dir_fd=folder)
+            elif deep < DEEP:
+                inner = os.open(name, FOLDER, dir_fd=folder)
+                try:
+                    purged(inner, deep + 1)
+                finally:
+                    os.close(inner)
+                os.rmdir(name, dir_fd=folder)
+        except OSError:
+            continue  # it has gone, or can't be
+
+
 def sweep(path: str) -> None:
-    """Remove the shells' folders that no shell holds (each locks its own)."""
+    """Remove the shells' and sandboxes' folders that nobody holds (each locks its own)."""
     try:
         folder = os.open(path, FOLDER)
     except OSError:
         return  # then there are none
     with os.scandir(folder) as entries:
         for _, entry in zip(range(NAMES), entries, strict=False):
-            if entry.name.startswith(SHELL):
+            if entry.name.startswith((SHELL, PRIVATE)):
                 swept(entry.name, folder)
     os.close(folder)
 

@@ -46,7 +46,7 @@ LONGEST = 4096  # bytes of a file that names a place
 def stores(home: Path) -> list[Path]:
     """What is there of the places with keys."""
     places = [home / name for name in STORES] + [Path(name) for name in SYSTEM]
-    return [Path(os.path.realpath(each)) for each in places if each.exists()]
+    return [Path(os.path.realpath(each)) for each in places if os.access(each, os.R_OK)]
 
 
 def dotenvs(root: Path, granted: tuple[str, ...]) -> list[Path]:
@@ -81,7 +81,11 @@ def _names(folder: Path) -> Iterator[str]:
 
 def policies(root: Path) -> list[Path]:
     """What steers, of what is there; a link is protected as what it leads to, and itself not."""
-    return [path for name in POLICY if not (path := root / name).is_symlink() and path.exists()]
+    with suppress(OSError):
+        there = {path.name for path in root.iterdir()}  # one call, and most names are not there
+        names = [name for name in POLICY if name.partition("/")[0] in there]
+        return [path for name in names if not (path := root / name).is_symlink() and path.exists()]
+    return []
 
 
 class Repository(Struct, frozen=True, kw_only=True):

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-# /etc/resolv.conf may be a link into /run, which is hidden.
+EMPTY = "4096"  # bytes of a folder that stands for a hidden one; what is written there is lost
 KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/mtrr", "/proc/fs")
+# /etc/resolv.conf may be a link into /run, which is hidden.
 RESOLVERS = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf")
 
 
@@ -23,6 +24,8 @@ class Place(Struct, frozen=True, kw_only=True):
     also: tuple[Path, ...] = ()  # may be written though they are in what is kept
     kept: tuple[Path, ...] = ()  # may only be read, though they are in what may be written
     hidden: tuple[Path, ...] = ()
+    absent: tuple[Path, ...] = ()  # is not there, and must not be when the command is over
+    kernel: tuple[str, ...] = KERNEL[:1]  # root may write these, without any of its rights
     programs: tuple[Path, ...] = ()  # places of programs that would be covered; only read
     resolvers: tuple[Path, ...] = ()  # what the names of the internet are looked up by, in /run
 
@@ -35,8 +38,8 @@ def bubblewrap(
     `folders` are those of the hidden places that are folders. Later mounts lie over earlier ones.
     """
     words = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    for name in KERNEL:  # root may write them, without any of its rights
-        words += ["--ro-bind-try", name, name]
+    for name in place.kernel:
+        words += ["--ro-bind", name, name]
     for name in place.temporary:
         words += ["--bind", str(place.private), name]
     words += ["--tmpfs", "/run"]
@@ -62,7 +65,7 @@ def _hide(paths: Iterable[Path], folders: frozenset[Path], *, shut: bool = True)
     words: list[str] = []
     for path in paths:
         if path in folders:
-            words += ["--tmpfs", str(path), *(["--remount-ro", str(path)] if shut else [])]
+            words += [*(["--size", EMPTY] if shut else []), "--tmpfs", str(path)]
         else:
             words += ["--ro-bind", "/dev/null", str(path)]
     return words

@@ -10,6 +10,7 @@ A command is ended from outside by its family (tools/child), and with its first 
 own, the kernel ends all the others.
 """
 
+import fcntl
 import os
 import re
 import shutil
@@ -25,12 +26,12 @@ from msgspec import Struct, structs
 from agent.errors import UsageError
 from agent.settings import SandboxMode
 from agent.tool import Box, Heir, Launch, Leave
+from agent.tools.child.after import FOLDER, PRIVATE
 from agent.tools.sandbox import find, hidden
 from agent.tools.sandbox.filter import program as filter_of
 from agent.tools.sandbox.find import Found
-from agent.tools.sandbox.profile import RESOLVERS, Place, bubblewrap, seatbelt
+from agent.tools.sandbox.profile import KERNEL, RESOLVERS, Place, bubblewrap, seatbelt
 
-PRIVATE = "ts-private-"  # how the names of the private folders begin
 TEMPORARY = ("/tmp", "/var/tmp")
 CACHES = {"GOCACHE": "/tmp/.cache/go-build", "UV_CACHE_DIR": "/tmp/.cache/uv"}
 STATUS = 65_536  # bytes that bwrap may tell of a command
@@ -82,6 +83,7 @@ class Sandbox:
         self._lock = Lock()
         self._found: Found | None = None
         self._private: Path | None = None
+        self._hold = -1  # the same folder, open and locked
         self._stores: list[Path] | None = None
 
     @property
@@ -147,7 +149,7 @@ class Sandbox:
             fds += rules
         heard, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         words += ["--json-status-fd", str(told), "--chdir", str(cwd)]
-        absent = self._absent()
+        absent = place.absent
         return Launch(
             argv=(self.found.program, *words, "--", *argv),
             cwd=Path("/"),
@@ -193,6 +195,7 @@ class Sandbox:
             private, self._private = self._private, None
         if private:
             shutil.rmtree(private, ignore_errors=True)
+            os.close(self._hold)
             if self._heir:
                 self._heir.removed(private)
 
@@ -207,6 +210,8 @@ class Sandbox:
                 made = Path(os.path.realpath(tempfile.mkdtemp(prefix=PRIVATE)))
                 if self._heir:
                     self._heir.made(made)
+                self._hold = os.open(made, FOLDER)
+                fcntl.flock(self._hold, fcntl.LOCK_EX)  # who sweeps sees that it is in use
                 self._private = made
             return self._private
 
@@ -216,10 +221,12 @@ class Sandbox:
             self._stores = hidden.stores(scope.home)
         kept: list[Path] = []
         folders: list[Path] = []
+        absent: list[Path] = []
         for root in self._roots:
             kept += hidden.policies(root)
             if repository := _completed(root):
                 folders += repository.folders
+                absent += repository.absent
                 kept += [*repository.kept, *([repository.link] if repository.link else [])]
         shown = [scope.cwd / name for name in leave.shows]
         free = [scope.cwd / name for name in leave.steers]
@@ -234,17 +241,14 @@ class Sandbox:
             also=tuple(dict.fromkeys(also)),
             kept=tuple(path for path in dict.fromkeys(kept) if not _among(path, free)),
             hidden=tuple(path for path in dict.fromkeys(secret) if not _among(path, shown)),
+            absent=tuple(absent),
             programs=_programs(scope.env),
+            kernel=tuple(name for name in KERNEL if os.path.lexists(name) and not os.geteuid()),
             resolvers=tuple(path for name in RESOLVERS if (path := Path(name)).exists()),
         )
 
     def _dotenvs(self, root: Path) -> list[Path]:
         return hidden.dotenvs(root, self._scope.granted)
-
-    def _absent(self) -> tuple[Path, ...]:
-        """What is not there now, and would have git run what it says."""
-        found = [hidden.repository(root) for root in self._roots]
-        return tuple(path for each in found if each for path in each.absent)
 
     def _planted(self, absent: Sequence[Path]) -> None:
         """Remove what has come to be since: nothing that is mounted can stand for it."""
