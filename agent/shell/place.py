@@ -10,16 +10,19 @@ from agent.shell.word import ANY, HOME, SOME, WORKSPACE
 
 # What steers this program, other programs or other sessions; asked about even in auto mode.
 _KEPT = re.compile(
-    r"(?:^|/)(?:\.(?:git|agents?|claude|vscode|idea|husky|config/tianshu|local/state/tianshu)(?:/|$)"
-    r"|\.env[^/]*$|\.mcp\.json$|\.github/workflows/"
-    r"|\.gitlab-ci\.yml$|\.(?:bash|zsh)\w*$|\.profile$|\.(?:inputrc|gitconfig|npmrc|ssh)(?:/|$)"
-    r"|(?:agents|claude|gemini)\.md$)"
+    r"(?:^|/)(?:\.(?:git|agents?|claude|cursor|vscode|idea|husky|circleci|buildkite|config/fish"
+    r"|config/tianshu|local/state/tianshu)(?:/|$)"
+    r"|\.env[^/]*$|\.mcp\.json$|\.github/(?:workflows/|copilot-instructions\.md$)"
+    r"|\.(?:gitlab-ci|travis|pre-commit-config)\.yml$|\.pre-commit-config\.yaml$"
+    r"|(?:azure-pipelines|lefthook)\.ya?ml$|jenkinsfile$|\.cursorrules$"
+    r"|\.(?:bash|zsh)\w*$|\.(?:profile|login|cshrc|kshrc)$"
+    r"|\.(?:inputrc|gitconfig|npmrc|ssh)(?:/|$)|(?:agents|claude|gemini)\.md$)"
 )
 _SECRET = re.compile(
     r"(?:^|/)(?:\.env(?!\.(?:example|sample|template|dist)$)(?:\.[^/]*)?$"
     r"|\.(?:ssh|aws|gnupg|kube|azure|password-store)(?:/|$)"
     r"|\.(?:netrc|npmrc|pypirc|pgpass|git-credentials|vault-token)$"
-    r"|\.docker/config\.json$|\.config/(?:gcloud|gh|tianshu|op|rclone)(?:/|$)"
+    r"|\.docker/config\.json$|\.config/(?:gcloud|gh|tianshu(?!/skills/)|op|rclone)(?:/|$)"
     r"|\.local/state/tianshu(?:/|$)"
     r"|id_(?:rsa|dsa|ecdsa|ed25519)$|[^/]*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk)$"
     r"|(?:client_secret|service[-_]account)[^/]*\.json$|credentials(?:\.json)?$"

@@ -484,3 +484,26 @@ def test_a_search_through_all_that_the_user_has_is_asked_about(command: str) -> 
 def test_a_search_through_the_project_is_free(command: str) -> None:
     facts = Facts(cwd="/user/work")
     assert decide("default", Rules(), "bash", True, {"command": command}, facts).decision == "allow"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".circleci/config.yml", "Jenkinsfile", "azure-pipelines.yml", ".travis.yml", "lefthook.yml",
+     ".buildkite/pipeline.yml", ".pre-commit-config.yaml", ".claude/settings.json",
+     ".cursor/rules/a.mdc", ".cursorrules", ".github/copilot-instructions.md",
+     ".config/fish/config.fish", ".login", ".cshrc", "sub/.husky/pre-push"],
+)  # fmt: skip
+def test_r31_what_steers_later_runs_is_never_written_unasked(path: str) -> None:
+    for mode in ("default", "accept-edits", "auto"):
+        verdict = decide(mode, Rules(), "write_file", True, {"path": path, "content": "x"})
+        assert verdict.decision == "ask", (mode, path)
+
+
+def test_a_skill_of_the_user_s_is_read_unasked_and_their_settings_are_not() -> None:
+    facts = Facts(cwd="/work", home="/user")
+
+    def judged(path: str) -> str:
+        return decide("default", Rules(), "read_file", False, {"path": path}, facts).decision
+
+    assert judged("/user/.config/tianshu/skills/a/SKILL.md") == "allow"
+    assert judged("/user/.config/tianshu/settings.yaml") == "ask"
