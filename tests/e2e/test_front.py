@@ -71,7 +71,7 @@ def test_version_and_help_go_to_stdout(ts: Ts) -> None:
         (["-p", "hi", "--fork-session"], "--fork-session"),
         (["-p", "hi", "--dry-run"], "--dry-run"),
         (["report"], "not in this version"),
-        (["-p", "hi", "--sandbox", "required"], "--sandbox required"),
+        (["-p", "hi", "--sandbox", "maybe"], "--sandbox"),
         (["-p", "hi", "--isolation", "worktree"], "--isolation worktree"),
         (["-p", "hi", "--executor", "dask"], "--executor dask"),
         (["-p", "hi", "--private"], "--private"),
