@@ -136,7 +136,7 @@ def _section(said: Said, calls: dict[str, Call]) -> str:
     head = (
         ""
         if kind == "tool"
-        else f"<h2>{_escaped(_who(said))} <small>{_escaped(said.time)}</small></h2>"
+        else f"<h2>{_escaped(_who(said))} <small>{_escaped(_clock(said.time))}</small></h2>"
     )
     return f'<section class="{kind}">\n' + "\n".join(filter(None, [head, *rows])) + "\n</section>\n"
 
@@ -170,7 +170,14 @@ def _title(transcript: Transcript) -> str:
 
 
 def _about(transcript: Transcript) -> str:
-    return bare(f"conversation {transcript.id}, begun {transcript.time} in {transcript.cwd}")
+    return bare(
+        f"conversation {transcript.id}, begun {_clock(transcript.time)} in {transcript.cwd}"
+    )
+
+
+def _clock(time: str) -> str:
+    """A time of the file, for people."""
+    return f"{time[:16].replace('T', ' ')} UTC" if time.endswith("Z") else time
 
 
 def _who(said: Said) -> str:

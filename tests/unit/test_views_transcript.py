@@ -62,6 +62,14 @@ def test_what_was_said_is_text_of_the_page_and_nothing_else() -> None:
     assert "\x1b" not in html(HOSTILE)
 
 
+def test_times_are_told_for_people() -> None:
+    for form in (markdown, html):
+        told = form(HOSTILE)
+        assert "2026-11-30 10:00 UTC" in told
+        assert TIME not in told
+    assert TIME in jsonl(HOSTILE)
+
+
 def test_in_markdown_no_output_ends_its_fence() -> None:
     text = markdown(HOSTILE)
     assert text.startswith("# </pre></div><script>x</script>")
