@@ -45,9 +45,12 @@ def folder(cwd: Path, *names: str) -> Path:
 def prepared(cwd: Path, *names: str) -> Path:
     """`.agent/…`, made if it is missing, with the .gitignore that keeps our files out of git.
 
-    Raises AgentError where that can't be done.
+    Raises AgentError where that can't be done, and where the working directory is gone: what was
+    moved or removed while ts was at work does not come back as an empty one.
     """
     directory = folder(cwd, *names)
+    if not cwd.is_dir():
+        raise AgentError(f"{cwd} is not there any more")
     private(directory)
     note = cwd / ".agent" / ".gitignore"
     try:

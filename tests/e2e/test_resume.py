@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,20 @@ def test_a_run_whose_directory_was_moved_goes_on_with_its_files_where_they_are_n
     assert (ran.code, ran.out) == (0, "1\n")
     assert "was begun in" in ran.err
     assert "vanished" not in ran.err
+
+
+def test_a_directory_that_is_moved_under_a_run_does_not_come_back(ts: Ts) -> None:
+    ts.write("plan.yaml", "steps: [{id: a, run: 'echo > began; [ -e moved ] || sleep 60'}]")
+    moved = ts.home / "elsewhere"
+    with ts.started("run", "plan.yaml") as process:
+        assert ts.there("began")
+        ts.cwd.rename(moved)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+        assert process.returncode == 130
+    assert not ts.cwd.exists()
+    (moved / "moved").touch()
+    assert ts("resume", "-y", cwd=moved).code == 0
 
 
 def test_r94_a_log_of_a_newer_format_is_refused_and_left_as_it_is(ts: Ts) -> None:
