@@ -22,7 +22,7 @@ from agent.resume import resume as resume_run
 from agent.runs import Ended
 from agent.store import log, planfile, sessions, workspace
 from agent.store.lines import holder
-from agent.store.skills import Skill
+from agent.store.skills import Skill, slashed
 from agent.views.figures import counted
 
 FIRST_BYTE, NEXT_BYTES = 5.0, 60.0  # seconds that piped input is waited for, beside a prompt
@@ -38,7 +38,7 @@ def headless(typed: argparse.Namespace) -> int:
     with opened(typed, screen.sinks) as app:
         session: sessions.Session | None = None
         try:
-            if called := app.called(text):
+            if called := _called(app, text):
                 return screen.finish(app, runs.run_skill(app, *called))
             session = session_of(typed, app)
             for notice in session.notices:
@@ -59,6 +59,21 @@ def headless(typed: argparse.Namespace) -> int:
         except AgentError as error:
             ended = Ended(code=error.exit_code, answer="", error=error)
         return screen.finish(app, ended, session.id if session else None)
+
+
+def _called(app: App, text: str) -> tuple[Skill, str] | None:
+    """The skill that a prompt starts. Raises UsageError; a chat's own command is named as one."""
+    try:
+        return app.called(text)
+    except UsageError as error:
+        from agent.commands.slash import named
+
+        name, _ = slashed(text) or ("", "")
+        if not named(name):
+            raise
+        raise UsageError(
+            f"/{name} is a command of the chat", hint="`ts` begins one, `ts -c` goes on with one"
+        ) from error
 
 
 def _schema(typed: argparse.Namespace) -> dict[str, Any] | None:

@@ -46,6 +46,7 @@ def test_version_and_help_go_to_stdout(ts: Ts) -> None:
         (["run", "no/such.yaml"], "no/such.yaml"),
         (["run", "fix-test"], "fix-tests"),
         (["-p", "/fix-test now"], "fix-tests"),
+        (["-p", "/compact all"], "/compact is a command of the chat"),
         (["resume"], "no unfinished run"),
         (["show"], "no run"),
         (["skills", "chekc"], "check"),
