@@ -29,7 +29,7 @@ from agent.settings import MODES
 from agent.stop import HUNG_UP, INTERRUPTED, Stop
 from agent.store import sessions, settingsfile
 from agent.views.ask import TerminalAsk
-from agent.views.jsonl import jsonl
+from agent.views.jsonl import harmless, jsonl
 from agent.views.lines import Level
 from agent.views.plain import Output, safe
 from agent.views.result import result
@@ -184,7 +184,7 @@ def print_json(value: Mapping[str, Any]) -> None:
     if sys.stdout is None:  # closed
         return
     try:
-        sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+        sys.stdout.buffer.write(harmless(msgspec.json.encode(value)) + b"\n")
         sys.stdout.flush()
     except BrokenPipeError:
         raise

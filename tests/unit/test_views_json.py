@@ -18,7 +18,7 @@ from agent.event import (
 )
 from agent.message import Usage
 from agent.state import State
-from agent.views.jsonl import jsonl
+from agent.views.jsonl import harmless, jsonl
 from agent.views.result import result
 from tests.plans import plan
 
@@ -164,3 +164,12 @@ def test_an_error_before_the_run_has_the_same_shape_and_says_what_would_help() -
         "hint": "nothing has been run",
     }
     assert "error" not in result(code=1, answer="")
+
+
+def test_json_acts_on_no_terminal_and_says_the_same() -> None:
+    odd = "\x1b[2J \x9b31m \x7f \u202e \u2066 天枢 é \xa0 \U0001f600"
+    data = json.dumps(odd, ensure_ascii=False).encode()
+    assert json.loads(harmless(data)) == odd
+    seen = harmless(data).decode()
+    assert not set(seen) & {"\x1b", "\x9b", "\x7f", "\u202e", "\u2066"}
+    assert "天枢 é" in seen
