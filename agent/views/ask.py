@@ -104,7 +104,7 @@ class TerminalAsk:
                     reply = self._read("which? ")
                     if reply is None:
                         break
-                    if (letter := reply.strip().lower()[:1]) in choices:
+                    if letter := _chosen(reply.strip().lower(), choices):
                         return letter
                     self._out.line(f"  {', '.join(choices)}, please")
         return ""
@@ -162,7 +162,8 @@ class TerminalAsk:
                 case "a" | "always" if question.rule and not words:
                     return Answer(choice="always")
                 case _:
-                    self._out.line("  y, n" + (" or a, please" if question.rule else ", please"))
+                    more = [*(["a"] if question.rule else []), *(["A"] if lasting else [])]
+                    self._out.line(f"  {', '.join(['y', 'n', *more])}, please")
         self._out.line("  no answer: it is not done")
         return nobody(question)
 
@@ -188,3 +189,11 @@ class TerminalAsk:
                 break
         self._out.line()
         return None
+
+
+def _chosen(reply: str, choices: Mapping[str, str]) -> str:
+    """The letter that a reply means: itself, or a word of what it stands for; "" for none."""
+    if reply in choices:
+        return reply
+    letter = reply[:1]
+    return letter if reply in choices.get(letter, "").lower().replace(",", "").split() else ""

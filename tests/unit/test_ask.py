@@ -91,6 +91,18 @@ def test_an_answer_is_a_word_and_a_no_may_say_more(desk: Desk, typed: str, answe
     assert asked.result(10) == answer
 
 
+def test_a_choice_is_its_letter_or_a_word_of_it_and_nothing_that_only_begins_so(desk: Desk) -> None:
+    choices = {"y": "yes, from now on", "n": "not now"}
+    for word, letter in (("Y", "y"), ("yes", "y"), ("not", "n")):
+        asked = desk.put(desk.ask.choose, "well?", choices)
+        desk.until("which? ")
+        desk.type("yikes\n")
+        desk.until("y, n, please")
+        desk.until("which? ")
+        desk.type(f"{word}\n")
+        assert asked.result(10) == letter
+
+
 def test_anything_else_is_asked_again(desk: Desk) -> None:
     asked = desk.put(desk.ask, RM)
     for typed in ("\n", "yes please\n", "yep\n", "always all\n"):
