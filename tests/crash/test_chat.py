@@ -108,8 +108,8 @@ def test_it_may_be_killed_at_any_moment(ts: Ts) -> None:
         calls = [(f"t{len(told)}{id}", name, given) for id, name, given in made.calls]
         return Answer(text=made.text, calls=tuple(calls), size=made.size)
 
-    with OpenAIServer([Answer(text="hello")]) as server:
-        ts.asks(server)
+    with OpenAIServer([Answer(text="hello")]) as first:
+        ts.asks(first)
         assert ts("-p", "the first words", "-y").code == 0
     for number in range(TURNS):
         kind: type[Server] = OpenAIServer if number % 4 else AnthropicServer

@@ -108,7 +108,7 @@ def test_anything_else_is_asked_again(desk: Desk) -> None:
     for typed in ("\n", "yes please\n", "yep\n", "always all\n"):
         desk.until("allow it?")
         desk.type(typed)
-        desk.until("y, n or a, please")
+        desk.until("y, n, a, A, please")
     desk.until("allow it?")
     desk.type("y\n")
     assert asked.result(10).choice == "yes"
