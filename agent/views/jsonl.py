@@ -6,7 +6,6 @@ from typing import BinaryIO
 from agent.event import Event, TextDelta, encode
 from agent.seams import Sink
 
-
 # In UTF-8: C1 controls, DEL, bidi overrides and isolates. JSON may write them out.
 _ACTING = re.compile(rb"\xc2[\x80-\x9f]|\x7f|\xe2\x80[\x8e\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]")
 
