@@ -102,9 +102,7 @@ def test_a_rule_opens_the_network_for_that_command_alone(boxed: Ts) -> None:
         server.settimeout(0.2)
         port = server.getsockname()[1]
         boxed.write("net.py", REACH)
-        boxed.model = boxed.script(
-            bash(f"curl -m1 h.invalid; python3 net.py {port}"), "done"
-        )
+        boxed.model = boxed.script(bash(f"curl -m1 h.invalid; python3 net.py {port}"), "done")
         assert "REACHED" in told(boxed, "--allowed-tools", "bash(curl *)", "-y")
         boxed.model = boxed.script(bash(f"python3 net.py {port}"), "done")
         assert "refused" in told(boxed, "--allowed-tools", "bash(curl *)", "-y")
@@ -222,9 +220,7 @@ def test_private_keeps_all_on_the_machine(boxed: Ts) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         boxed.write("net.py", REACH)
-        boxed.model = boxed.script(
-            bash(f"curl -m1 h.invalid; python3 net.py {port}"), "done"
-        )
+        boxed.model = boxed.script(bash(f"curl -m1 h.invalid; python3 net.py {port}"), "done")
         assert "refused" in told(boxed, "--private", "--allowed-tools", "bash(curl *)", "-y")
     boxed.model = boxed.script(calling(call("web_fetch", url="https://example.org/")), "done")
     assert "--private" in told(boxed, "--private", "-y")

@@ -371,7 +371,9 @@ def test_a_job_gives_its_output_piece_by_piece(context: Context) -> None:
     text = run(
         context, "echo one; until [ -e go ]; do sleep 0.02; done; echo two; exit 4", background=True
     )
-    group = re.fullmatch(r"one\n\[job 1 \(process group (\d+)\) still runs, for 0\.\d s now\]", text)
+    group = re.fullmatch(
+        r"one\n\[job 1 \(process group (\d+)\) still runs, for 0\.\d s now\]", text
+    )
     assert group
     first, second = (bash_output(context, {"id": "1"}).text for _ in range(2))
     assert re.fullmatch(r"\(no new output\)\n\[job 1 still runs, for \d\.\d s now\]", first)
