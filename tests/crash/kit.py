@@ -319,8 +319,9 @@ def begun(
     )
 
 
-def after_line(number: int) -> When:
-    """Once so many lines of the log are whole; it may have got a little further then."""
+def after_line(number: int, delay: float = 0) -> When:
+    """Once so many lines of the log are whole, and that long after; it may have got a little
+    further then."""
 
     def watched(ts: Ts, words: Sequence[str]) -> int:
         with begun(ts, words) as process:
@@ -332,6 +333,7 @@ def after_line(number: int) -> When:
                         piece = file.read()
                     size, lines = size + len(piece), lines + piece.count(b"\n")
                 if lines >= number:
+                    Event().wait(delay)
                     process.kill()
                 Event().wait(0.0005)
             process.kill()

@@ -97,6 +97,7 @@ def second(ask: Ask, first: Answer) -> Answer:
 @pytest.mark.timeout(3600)
 def test_it_may_be_killed_at_any_moment(ts: Ts) -> None:
     """Again and again in one conversation: nothing that was kept is ever lost."""
+    ts.patience = 120  # beside other work of the machine
     chance, ends = random.Random(11), Counter[str]()
     turns = [Answer(text=f"look {n}", calls=one) for n, one in enumerate((QUICK, QUICK[:1]))]
 

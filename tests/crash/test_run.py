@@ -174,18 +174,21 @@ def deaths(kind: str, ideal: Ideal) -> Iterator[tuple[float, ...]]:
         case _:
             chance = random.Random(7)
             for number in range(MOMENTS):
-                again = (chance.random(),) if number % 5 == 0 else ()
-                yield chance.random(), *again
+                yield tuple(chance.random() for _ in range(1 + (number % 5 == 0)))
 
 
-def at(kind: str, moment: float, seconds: float) -> When:
+def at(kind: str, moment: float, ideal: Ideal) -> When:
+    """The moment N of a kind; the share N of a run for one that is neither boundary nor event."""
     match kind:
         case "boundary":
             return at_sync(int(moment))
         case "event":
             return after_line(int(moment))
+        case _ if moment < 0.1:  # as it starts
+            return after(moment * 10 * ideal.seconds)
         case _:
-            return after(seconds * moment)
+            line, rest = divmod((moment - 0.1) / 0.9 * ideal.lines, 1)
+            return after_line(int(line), rest * 0.1)
 
 
 @pytest.mark.campaign
@@ -197,12 +200,10 @@ def test_a_run_may_be_killed_at_every_event_and_at_any_moment(
     if kind == "boundary" and not shutil.which("strace"):
         pytest.skip("no strace")
     ts.patience = 180  # beside other work of the machine
-    with bench(ts, AnthropicServer, "slower") as made:
-        seconds = {AnthropicServer: Ideal(made).seconds, OpenAIServer: ideal.seconds}
     hits, faults, count = Counter[str](), list[str](), 0
     wires = cycle((AnthropicServer, *[OpenAIServer] * 9))  # its SDK takes seconds to load
     for moments, wire in zip(deaths(kind, ideal), wires, strict=False):
-        kills = [at(kind, moment, seconds[wire]) for moment in moments]
+        kills = [at(kind, moment, ideal) for moment in moments]
         count += 1
         try:
             with bench(ts, wire, f"{count}") as made:
