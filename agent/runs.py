@@ -113,12 +113,13 @@ class Vouched(Struct, frozen=True, kw_only=True):
 
 def vouched_in(app: App, plan: Plan, source: Source) -> Vouched:
     """What the user's word for a plan covers: not the commands of skills nobody trusts, nor the
-    checks of a project that is not trusted. Of a plan that a model has made, what it changes as
-    well, but no command that is always asked about."""
+    checks by programs that stand in a project that is not trusted. Of a plan that a model has made,
+    what it changes as well, but no command that is always asked about."""
     strange = (skill.plan for skill in app.skills.all if not skill.trusted)
     commands = frozenset(commands_of(plan)).difference(*map(commands_of, strange))
     if not app.trusted:
-        commands = frozenset(each for each in commands if not CHECKS.search(each))
+        own = app.survey.inside
+        commands = frozenset(each for each in commands if own.isdisjoint(CHECKS.findall(each)))
     if source != "model":
         return Vouched(commands=commands)
     writes = (glob for step in plan.steps for glob in step.writes or ())

@@ -156,8 +156,8 @@ def test_a_run_that_was_cut_off_before_its_plan_was_kept_is_nothing_to_go_on_wit
         assert ts.here("resume").code == 2
         assert ts.here("show").code == 0
     assert not (ts.cwd / "made").exists()
-    path.with_name("20000101-000000-0000.jsonl").write_bytes(b"".join(whole[:2]))
-    path.write_bytes(whole[0])
+    path.write_bytes(b"".join(whole[:2]))
+    path.with_name("20990101-000000-0000.jsonl").write_bytes(whole[0])
     assert ts.here("resume").code == 0, "an older run that can be gone on with is"
     assert (ts.cwd / "made").exists()
 

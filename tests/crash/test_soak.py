@@ -106,7 +106,11 @@ def soak(ts: Ts, kind: type[Server], seed: int) -> tuple[list[int], Counter[str]
             assert "a fault of ts" not in json.dumps(ran.json), (seed, ran)
             steps = {id: step["status"] for id, step in ran.json["steps"].items()}
     assert server.refused == [], seed
-    noted = Counter((ts.cwd / "noted").read_text().split() if (ts.cwd / "noted").exists() else ())
+    noted = Counter(
+        (ts.cwd / "noted").read_text(encoding="utf-8").split()
+        if (ts.cwd / "noted").exists()
+        else ()
+    )
     assert set(noted.values()) <= {1}, (seed, noted)
     assert {id for id, status in steps.items() if status == "done"} <= noted.keys(), (seed, noted)
     assert (codes[-1] == 0) == ({*steps.values()} == {"done"}), (seed, steps)

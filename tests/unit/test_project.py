@@ -587,3 +587,21 @@ def test_r32_what_is_no_file_does_not_stop_a_survey(repo: Path) -> None:
 
     threading.Thread(target=look, daemon=True).start()
     assert done.wait(15)
+
+
+@pytest.mark.parametrize(
+    ("command", "there"),
+    [
+        ("./mvnw -q test", True),
+        ("cd x && .venv/bin/python -m pytest", True),
+        ("node_modules/.bin/eslint .", True),
+        ("python3 -m pytest -q tests/", False),
+        ("/opt/activated/bin/python -m pytest", False),
+        ("npm test -- --dir=a/b", False),
+    ],
+)
+def test_a_check_whose_program_stands_in_the_project_is_told_apart(
+    command: str, there: bool
+) -> None:
+    survey = project.Survey(cwd="/x", commands=Commands(test=command, lint="ruff check ."))
+    assert survey.inside == ({"TS_TEST"} if there else set())
