@@ -21,8 +21,10 @@ steps:
 
 
 def under(ts: Ts, wrapper: Sequence[str], *words: str) -> Ran:
-    """ts, started by another program that limits what it may do. Python writes no bytecode then: half
-    a file of it would break every later start."""
+    """ts, started by another program that limits what it may do.
+
+    Python writes no bytecode then: half a file of it would break every later start.
+    """
     env = ts.environment({"PYTHONDONTWRITEBYTECODE": "1"})
     ran = subprocess.run(
         [*wrapper, *MAIN, *words], cwd=ts.cwd, env=env, check=False, timeout=60,
