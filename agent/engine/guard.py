@@ -1,7 +1,6 @@
 """Tool → Tool: ask before it is used, limit what it gives back."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
@@ -190,7 +189,7 @@ def guarded(
     globs of files that the user has said a step may change."""
 
     def function(context: Context, /, **input: Any) -> Outcome:
-        context, leads = led(context, input, reading=tool.name in READS)
+        context, leads, fault = led(context, input, reading=tool.name in READS)
         own = context.workspace is not None and all(
             real.is_relative_to(context.workspace) for real in context.led.values()
         )
@@ -209,6 +208,8 @@ def guarded(
             )
         except ToolError as error:
             raise ToolError(f"{error}. Don't try to get round it.") from error
+        if fault:  # it may lead somewhere by now, which nobody has judged
+            raise fault
         done = tool.function(structs.replace(context, leave=leave), **input)
         outcome = done if isinstance(done, Outcome) else Outcome(text=done)
         if tool.name in EDITS and outcome.text.startswith("created "):
@@ -220,16 +221,18 @@ def guarded(
 
 def led(
     context: Context, input: Mapping[str, Any], *, reading: bool
-) -> tuple[Context, dict[str, str]]:
+) -> tuple[Context, dict[str, str], ToolError | None]:
     """A context that knows where the paths of a call lead, so that what was judged is what is
-    opened; and where that is, as rules write it. A path that no tool would take is left out."""
-    found, leads = dict[str, Path](), dict[str, str]()
+    opened; where that is, as rules write it; and why one of them is a path that no tool takes."""
+    found, leads, fault = dict[str, Path](), dict[str, str](), None
     for key in PATHS:
         if isinstance(path := input.get(key), str) and path:
-            with suppress(ToolError):
+            try:
                 found[path] = context.inside(path, reading=reading)
                 leads[key] = context.shown(found[path])
-    return (structs.replace(context, led=found), leads) if found else (context, leads)
+            except ToolError as error:
+                fault = error
+    return (structs.replace(context, led=found) if found else context), leads, fault
 
 
 def _agreed(step: Step | None, granted: frozenset[str], input: dict[str, Any], leads: str) -> bool:
