@@ -266,7 +266,7 @@ def test_kill_9_loses_at_most_the_text_that_was_streaming(ts: Ts) -> None:
 def test_c089_going_back_takes_back_the_talk_the_files_or_both(ts: Ts) -> None:
     def git(*words: str) -> str:
         ran = subprocess.run(
-            ["git", *words], cwd=ts.cwd, capture_output=True, check=True, text=True
+            ["git", *words], cwd=ts.cwd, capture_output=True, check=True, encoding="utf-8"
         )
         return ran.stdout
 
