@@ -4,7 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -61,6 +61,8 @@ def silent(begin: bytes) -> Iterator[Silent]:
     try:
         yield service
     finally:
+        with suppress(OSError):
+            service.socket.shutdown(socket.SHUT_RDWR)  # or `serve` waits on, later for others' calls
         service.socket.close()
 
 
