@@ -138,9 +138,13 @@ def test_r27_what_was_judged_is_what_is_written(context: Context, here: Path) ->
     with swapping(here / "a", here / "l"):
         while number < ROUNDS or (not allowed and number < MOST):
             number += 1
-            if not any((here / name).is_symlink() for name in "al"):  # it was written over
+            links = [(here / name).is_symlink() for name in "al"]
+            if not any(links):  # the link was written over
                 (here / "new").symlink_to(".git/config")
                 (here / "new").replace(here / "l")
+            elif all(links):  # the file was, by the line above: they were exchanged meanwhile
+                (here / "new").write_text("", encoding="utf-8")
+                (here / "new").replace(here / "a")
             with suppress(ToolError, OSError):
                 write(context.fresh(Stop()), {"path": "a", "content": f"{number}"})
                 allowed += 1
