@@ -42,10 +42,10 @@ def tree(calls: Calls, cwd: Path, repository: Repository | None, last: Seen, mos
     `repository` lends its index for the first time. Where nothing has changed since `last`, that
     is it. Raises AgentError for more than `most` bytes of new files.
     """
-    if calls.lent and not calls.index.exists():
-        _seed(calls, cwd, repository)
     inner = cwd.relative_to(calls.top)
     prefix = os.fsencode(inner) + b"/" if inner.parts else b""
+    if calls.lent and not calls.index.exists():
+        _seed(calls, prefix, repository)
     within = ("--", f":(literal){os.fspath(inner)}") if prefix else ()
     words = ("ls-files", "-z", "-t", "--modified", "--deleted", "--others")
     todo = _Todo(calls.top, prefix + b".agent/", most)
@@ -81,7 +81,7 @@ def stamp_of(path: Path) -> Stamp:
     return (status.st_ino, status.st_mtime_ns, status.st_size)
 
 
-def _seed(calls: Calls, cwd: Path, repository: Repository | None) -> None:
+def _seed(calls: Calls, prefix: bytes, repository: Repository | None) -> None:
     """Begin with the index of the user's repository, which knows most files already."""
     if repository is None or calls.top != repository.top:
         return
@@ -96,7 +96,7 @@ def _seed(calls: Calls, cwd: Path, repository: Repository | None) -> None:
     except OSError:
         return  # there is none; then all files are read
     try:
-        _clean(calls, cwd)
+        _clean(calls, prefix)
         _take_trees(calls)
     except GitError:  # an index of a kind that stands not alone
         calls.index.unlink(missing_ok=True)
@@ -182,10 +182,8 @@ class _Todo:
         return self._folders[folder]
 
 
-def _clean(calls: Calls, cwd: Path) -> None:
-    """Take from an index what is not about files in `cwd`, and flags that hide changes."""
-    inner = cwd.relative_to(calls.top)
-    prefix = os.fsencode(inner) + b"/" if inner.parts else b""
+def _clean(calls: Calls, prefix: bytes) -> None:
+    """Take from an index what does not begin so, and flags that hide changes."""
     gone, sure, skipped = [], [], []
     for row in calls("ls-files", "-z", "-v", "--stage").split(b"\0"):
         if not row:

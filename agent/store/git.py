@@ -104,9 +104,6 @@ def asked(
     git: str, top: Path, env: Mapping[str, str], config: Mapping[str, str], *words: str
 ) -> str:
     """What git prints, or the first part of it; "" if it fails or takes too long."""
-    settings = {"GIT_CONFIG_COUNT": str(len(config))}
-    for number, (key, value) in enumerate(config.items()):
-        settings |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     place = [f"--git-dir={top / '.git'}", f"--work-tree={top}", "--no-pager"]
     own = {name: env[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in env}
     fixed = {
@@ -120,7 +117,7 @@ def asked(
         process = subprocess.Popen(
             [git, *place, *words],
             cwd=top,
-            env={**own, **fixed, **settings},
+            env={**own, **fixed, **told(config)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -129,14 +126,14 @@ def asked(
     except OSError:
         return ""
     with process:
-        timer = Timer(SECONDS, _end, (process,))
+        timer = Timer(SECONDS, end, (process,))
         timer.daemon = True
         timer.start()
         assert process.stdout, "started with a pipe"
         data = process.stdout.read(MOST)
         cut = len(data) == MOST
         if cut:
-            _end(process)
+            end(process)
         code = process.wait()
         timer.cancel()
     text = os.fsdecode(data)
@@ -145,7 +142,15 @@ def asked(
     return text if code == 0 else ""
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def told(config: Mapping[str, str]) -> dict[str, str]:
+    """The variables by which git takes these settings as stronger than those of its files."""
+    settings = {"GIT_CONFIG_COUNT": str(len(config))}
+    for number, (key, value) in enumerate(config.items()):
+        settings |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return settings
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
     """End a call and all that it has started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

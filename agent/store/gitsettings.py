@@ -76,11 +76,9 @@ def calmed(cwd: Path, env: Mapping[str, str]) -> dict[str, str]:
     for name in theirs:
         if _RUNS.fullmatch(_key(name)):
             pins[name] = own.get(_key(name), _neutral(name))
-    settings = {"GIT_CONFIG_COUNT": str(len(pins))}
+    settings = git.told(pins)
     if top := git.root(cwd) if "core.worktree" in map(_key, theirs) else None:
         settings["GIT_WORK_TREE"] = os.fspath(top)  # no setting of ours is stronger than theirs
-    for number, (name, value) in enumerate(pins.items()):
-        settings |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
     return settings
 
 

@@ -6,10 +6,9 @@ call ends in time: with its deadline, or when the work is stopped.
 
 import hashlib
 import os
-import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Timer
@@ -133,7 +132,7 @@ class Calls(Struct, frozen=True, kw_only=True):
                     process.stdout.close()
                     code = process.wait()
                 except BaseException:
-                    _end(process)  # or it would be waited for
+                    git.end(process)  # or it would be waited for
                     raise
             if code:
                 self.deadline.check(self.stop)
@@ -146,7 +145,7 @@ class Calls(Struct, frozen=True, kw_only=True):
     @contextmanager
     def _watched(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
         def end() -> None:
-            _end(process)
+            git.end(process)
 
         timer = Timer(max(self.deadline.left, 0), end)
         timer.daemon = True
@@ -161,10 +160,7 @@ class Calls(Struct, frozen=True, kw_only=True):
             timer.cancel()
 
     def _environment(self, lent: bool) -> dict[str, str]:
-        all = {**PINNED, **self.settings}
-        settings = {"GIT_CONFIG_COUNT": str(len(all))}
-        for number, (key, value) in enumerate(all.items()):
-            settings |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        settings = git.told({**PINNED, **self.settings})
         if lent and self.lent and not {":", '"', "\\", "\n"} & set(os.fspath(self.lent)):
             settings["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.fspath(self.lent)
         return {
@@ -183,12 +179,6 @@ class Calls(Struct, frozen=True, kw_only=True):
             "GIT_TERMINAL_PROMPT": "0",
             **settings,
         }
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a call and all that it has started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 def lacking(calls: Calls, ids: Iterable[str], *, lent: bool = True) -> set[str]:

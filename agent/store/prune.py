@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent.store import workspace
 from agent.store.disk import opened
-from agent.store.plumbing import Calls
+from agent.store.plumbing import Calls, lacking
 
 LOOSE = 6700  # objects in files of their own from which on it is worth while
 YOUNG = 3600.0  # seconds
@@ -64,9 +64,7 @@ def prune(calls: Calls, trees: Collection[str]) -> None:
 
 def _ours(calls: Calls, ids: Collection[str]) -> list[str]:
     """Those that are in the store itself."""
-    data = "\n".join(sorted(ids)).encode() + b"\n"
-    rows = calls("cat-file", "--batch-check", data=data, lent=False).decode().splitlines()
-    return [row.split()[0] for row in rows if not row.endswith(" missing")]
+    return sorted({*ids} - lacking(calls, ids, lent=False))
 
 
 def _loose(objects: Path) -> Iterator[Path]:
