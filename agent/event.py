@@ -14,6 +14,7 @@ from agent.plan import Plan
 
 Status: TypeAlias = Literal["done", "failed", "skipped", "cancelled"]
 RunStatus: TypeAlias = Literal["done", "partial", "failed", "interrupted", "over-budget"]
+OVER: frozenset[RunStatus] = frozenset({"done", "partial", "failed"})  # the others are to go on
 Action: TypeAlias = Literal["retry", "skip", "replace", "abort"]
 Source: TypeAlias = Literal["model", "skill", "file"]
 

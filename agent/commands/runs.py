@@ -8,6 +8,7 @@ from typing import Any
 
 from agent.commands.front import as_json, directory, output, print_json, say
 from agent.errors import UsageError, near
+from agent.event import OVER
 from agent.plan import Plan
 from agent.standing import Brief
 from agent.state import State
@@ -77,10 +78,9 @@ def prune(typed: argparse.Namespace) -> int:
         raise UsageError(f"--prune takes days, 0 to {MOST_DAYS:,}")
     cwd = directory()
     until = (datetime.now(UTC) - timedelta(days=typed.prune)).isoformat()
-    open = {"running", "unfinished", "interrupted", "over-budget"}
     old = [one for one in briefs.briefs(cwd) if one.began and one.began < until]
-    _delete(typed, [workspace.run(cwd, one.run) for one in old if one.status not in open])
-    if (left := sum(one.status in open for one in old)) and not typed.quiet:
+    _delete(typed, [workspace.run(cwd, one.run) for one in old if one.status in OVER])
+    if (left := sum(one.status not in OVER for one in old)) and not typed.quiet:
         say(f"left {counted(left, 'run')} that can be gone on with; `ts runs rm` deletes those too")
     return 0
 

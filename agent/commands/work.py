@@ -16,7 +16,7 @@ from agent.app import App
 from agent.chat import Chat
 from agent.commands.front import Screen, answer, opened, print_json, say, session_of
 from agent.errors import AgentError, UsageError
-from agent.event import RunFinished, RunStarted, Source
+from agent.event import OVER, RunFinished, RunStarted, Source
 from agent.plan import unfenced, with_arguments
 from agent.resume import resume as resume_run
 from agent.runs import Ended
@@ -180,7 +180,7 @@ def unfinished(cwd: Path) -> workspace.Run:
     busy: workspace.Run | None = None
     for place in workspace.runs(cwd):
         _, last = log.ends(place.log)
-        over = isinstance(last, RunFinished) and last.status in {"done", "partial", "failed"}
+        over = isinstance(last, RunFinished) and last.status in OVER
         if not (over or last is None or isinstance(last, RunStarted)):
             if holder(place.log) is None:
                 return place

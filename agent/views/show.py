@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from agent.event import Event, RunFinished, RunStarted
+from agent.event import OVER, Event, RunFinished, RunStarted
 from agent.message import Usage
 from agent.standing import Brief, workspaces
 from agent.state import State
@@ -44,7 +44,7 @@ def story(
     if not end and began:
         where = "it is under way" if live else "the log ends here"
         yield styled("yellow", f"{'':9}{where}: {teller.progress}")
-    if began and not live and (not end or end.status in {"interrupted", "over-budget"}):
+    if began and not live and (not end or end.status not in OVER):
         yield styled("yellow", f"{'':9}`ts resume {teller.state.run}` goes on")
     if answer:
         yield ""
