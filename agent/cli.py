@@ -103,7 +103,7 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
             {"action": "store_true", "help": "stream-json: text as it streams"},
         ),
         ("--json-schema", {"metavar": "FILE|JSON", "help": "the answer is JSON that fits"}),
-        ("--json", {"action": "store_true", "help": "show, runs, config: as JSON"}),
+        ("--json", {"action": "store_true", "help": "show, runs, sessions, config: as JSON"}),
         (
             "--prune",
             {
@@ -164,14 +164,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words in (["--version"], ["-V"]):
         print(f"ts {__version__}")
         return 0
-    if argv is not None:
-        from agent.commands.front import front  # late: see above
-
-        return front(words, parsed)
-    _leave_on_signals()
-    from agent.commands.front import front
+    if argv is None:
+        _leave_on_signals()
+    from agent.commands.front import front  # late: see above
 
     code = front(words, parsed)
+    if argv is not None:
+        return code
     # All is closed and written. What the interpreter would still do is to take apart, module by
     # module, what was loaded: a quarter of a second with a model's library, after each Ctrl-C too.
     os._exit(code)

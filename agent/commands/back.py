@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from agent.commands.desk import Desk
-from agent.commands.undo import others
+from agent.commands.undo import listed, others
 from agent.errors import UsageError
 from agent.store import undo as store_undo
 from agent.store import worked
@@ -12,7 +12,6 @@ from agent.store.tree import Entry
 from agent.store.undo import Preview
 from agent.views import undo as view
 from agent.views.pick import Row
-from agent.views.plain import one_line, safe
 
 
 def rewind(desk: Desk, words: str) -> None:
@@ -29,7 +28,7 @@ def rewind(desk: Desk, words: str) -> None:
     preview = changed(desk, entry)
     what = "c"
     if preview:
-        show(desk, preview)
+        listed(desk.out, preview)
         choices = {"c": "the conversation", "f": "the files", "b": "both", "n": "nothing"}
         what = desk.asks.choose("what is to go back?", choices)
     if preview and what in {"f", "b"}:
@@ -77,18 +76,9 @@ def undo(desk: Desk, words: str) -> None:
         again = f"; `/undo {work.undone}` brings it back" if work.undone else ""
         desk.say(f"there is nothing of {work.id} to take back{again}")
         return
-    show(desk, preview)
+    listed(desk.out, preview)
     if not preview.sure or desk.asks.choose("put back?", {"y": "yes", "n": "no"}) == "y":
         put_back(desk, preview)
-
-
-def show(desk: Desk, preview: Preview) -> None:
-    for work in preview.works:
-        words = one_line(work.words, max(desk.out.width - len(work.id) - 12, 20))
-        head = " · ".join(filter(None, (f"undo {safe(work.id)}", words)))
-        desk.out.line(desk.out.styled("bold", head))
-    for row in view.rows(preview.changes, desk.out.styled):
-        desk.out.line(row)
 
 
 def put_back(desk: Desk, preview: Preview) -> None:

@@ -4,35 +4,30 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from agent.errors import AgentError, UsageError
-from agent.message import Message
-from agent.secret import OPAQUE, redacted
+from agent.secret import Veil, redacted
 from agent.store.sessions import Session
 from agent.views.transcript import FORMS, Said, Transcript
 
 
+class Strict(Veil):
+    """Takes out all that may be a key: what leaves is not gone on with, as what is kept may be."""
+
+    def __init__(self, known: Iterable[str]) -> None:
+        super().__init__()
+        self._known = tuple(known)
+
+    def text(self, text: str) -> str:
+        return redacted(text, self._known)
+
+
 def transcript(session: Session, secrets: Iterable[str] = ()) -> Transcript:
     """The conversation as it stands, with no key in it: none of `secrets`, none of a known form."""
-    known = tuple(secrets)
-
-    def clean(value: Any, name: str = "") -> Any:
-        match value:
-            case str() if name not in OPAQUE:
-                return redacted(value, known)
-            case dict():
-                return {key: clean(each, key) for key, each in value.items()}
-            case list() | tuple():
-                return [clean(each) for each in value]
-            case _:
-                return value
-
+    veil = Strict(secrets)
     return Transcript(
         id=session.id,
-        title=redacted(session.title, known),
+        title=veil.text(session.title),
         cwd=str(session.cwd),
         time=session.began,
         said=tuple(
@@ -41,7 +36,7 @@ def transcript(session: Session, secrets: Iterable[str] = ()) -> Transcript:
                 parent=entry.parent,
                 time=entry.time,
                 model=entry.model,
-                message=msgspec.convert(clean(msgspec.to_builtins(entry.message)), Message),
+                message=veil.over(entry.message),
             )
             for entry in session.entries
         ),

@@ -1,4 +1,4 @@
-"""The commands that show what there is: runs, skills, conversations, settings."""
+"""The commands that show what there is: skills, settings."""
 
 import argparse
 import sys

@@ -17,7 +17,7 @@ from agent.store.undo import Done, Preview
 from agent.store.worked import Work
 from agent.views import undo as view
 from agent.views.ask import TerminalAsk
-from agent.views.plain import one_line, safe
+from agent.views.plain import Output, one_line, safe
 
 
 def undo(typed: argparse.Namespace) -> int:
@@ -74,14 +74,19 @@ def nothing(typed: argparse.Namespace, work: Work) -> int:
 def show(typed: argparse.Namespace, store: Snapshots, preview: Preview) -> None:
     """The files, and with -v the lines."""
     out = output(sys.stdout)
+    listed(out, preview)
+    if typed.verbose:
+        for row in view.difference(veil().text(store_undo.patch(store, preview)), out.styled):
+            out.line(row)
+
+
+def listed(out: Output, preview: Preview) -> None:
+    """The work that is taken back, and its files."""
     for work in preview.works:
         words = one_line(work.words, max(out.width - len(work.id) - 12, 20))
         out.line(out.styled("bold", " · ".join(filter(None, (f"undo {safe(work.id)}", words)))))
     for row in view.rows(preview.changes, out.styled):
         out.line(row)
-    if typed.verbose:
-        for row in view.difference(veil().text(store_undo.patch(store, preview)), out.styled):
-            out.line(row)
 
 
 def agreed(

@@ -28,9 +28,12 @@ def forecast(plan: Plan, workers: int, history: Sequence[Usage], price: Price) -
     asking = [step for step in plan.steps if step.do is not None]
     if not asking:
         return f"{parts[0]}, no model is asked"
-    low, high = middle([usage.total for usage in history or (LITTLE, MUCH)])
+    used = history or (LITTLE, MUCH)
+    low, high = middle([usage.total for usage in used])
     spent = span(tokens(round(low * len(asking))), tokens(round(high * len(asking))))
-    costs = [bounds([price(step, usage) for usage in history or (LITTLE, MUCH)]) for step in asking]
+    models = {step.model: step for step in asking}
+    each_of = {model: bounds([price(step, one) for one in used]) for model, step in models.items()}
+    costs = [each_of[step.model] for step in asking]
     known = [each for each in costs if each is not None]
     if len(known) < len(costs):
         parts.append(f"about {spent}, price unknown")
