@@ -65,13 +65,8 @@ def taken(
     do: Callable[[], object], rounds: int, clock: Callable[[], float] = time.process_time
 ) -> tuple[float, float]:
     """Milliseconds: the median and the longest of several rounds."""
-    do()
-    times = []
-    for _ in range(rounds):
-        began = clock()
-        do()
-        times.append((clock() - began) * 1000)
-    return statistics.median(times), max(times)
+    times = rig.measured({"it": rig.seconds(do, clock)}, rounds)["it"]
+    return statistics.median(times) * 1000, max(times) * 1000
 
 
 if __name__ == "__main__":

@@ -73,23 +73,30 @@ class Report:
         return int(self.missed > 0 and not self.quick)
 
 
-def medians(rivals: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """What each measures: the median of several rounds; with more than one, the first is warming
-    up and does not count."""
+def measured(rivals: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """What each measures in several rounds; with more than one, another is done before them for
+    warming up."""
     found: dict[str, list[float]] = {name: [] for name in rivals}
     for _ in range(rounds + (rounds > 1)):
         for name, measure in rivals.items():
             found[name].append(measure())
-    return {name: statistics.median(all[rounds > 1 :]) for name, all in found.items()}
+    return {name: all[rounds > 1 :] for name, all in found.items()}
 
 
-def seconds(act: Callable[[], object]) -> Callable[[], float]:
-    """Measures the wall time of a call."""
+def medians(rivals: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+    """The median of what each measures."""
+    return {name: statistics.median(all) for name, all in measured(rivals, rounds).items()}
+
+
+def seconds(
+    act: Callable[[], object], clock: Callable[[], float] = time.perf_counter
+) -> Callable[[], float]:
+    """Measures the wall time of a call; by another clock, the CPU time of this process, say."""
 
     def measure() -> float:
-        began = time.perf_counter()
+        began = clock()
         act()
-        return time.perf_counter() - began
+        return clock() - began
 
     return measure
 

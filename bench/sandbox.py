@@ -46,31 +46,20 @@ def main() -> int:
             subprocess.run([*words, "--unshare-net", "--", "/bin/true"], check=True)
 
         rivals = {
-            "without": run(None),
-            "in the sandbox": run(sandbox),
-            "bwrap with three namespaces": bare,
-            "its mounts looked up": lambda: sandbox.box(EVERYDAY),
+            "without": rig.seconds(run(None)),
+            "in the sandbox": rig.seconds(run(sandbox)),
+            "bwrap with three namespaces": rig.seconds(bare),
+            "its mounts looked up": rig.seconds(lambda: sandbox.box(EVERYDAY)),
         }
-        taken = turns(rivals, report.rounds(50))
+        taken = rig.measured(rivals, report.rounds(50))
         report.table("a command that does nothing", "least", "median")
         for name, each in taken.items():
-            report.row(name, f"{min(each):.2f}", f"{statistics.median(each):.2f}")
-        more = min(taken["in the sandbox"]) - min(taken["without"])
+            report.row(name, f"{min(each) * 1000:.2f}", f"{statistics.median(each) * 1000:.2f}")
+        more = (min(taken["in the sandbox"]) - min(taken["without"])) * 1000
         middle = statistics.median(taken["in the sandbox"]) / statistics.median(taken["without"])
         report.row("above", f"{more:.2f}", f"{middle:.2f} ×", aim=f"≤ {AIM:g} ms", met=more <= AIM)
         sandbox.close()
     return report.end()
-
-
-def turns(rivals: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of each, all taking their turn; the first round is warming up."""
-    taken: dict[str, list[float]] = {name: [] for name in rivals}
-    for _ in range(rounds + 1):
-        for name, act in rivals.items():
-            began = time.perf_counter()
-            act()
-            taken[name].append((time.perf_counter() - began) * 1000)
-    return {name: each[1:] for name, each in taken.items()}
 
 
 if __name__ == "__main__":

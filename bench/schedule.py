@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
@@ -114,23 +115,12 @@ def own_time(count: int, rounds: int) -> Iterable[tuple[str, dict[str, float]]]:
     for shape in (chain, fan, layers):
         for words, says in WRITES.items():
             made = plan(shape(count), says)
+            acts = {"check": checked, "run": run, "graphlib": sorted_through}
             rivals = {
-                "check": cpu(checked, made),
-                "run": cpu(run, made),
-                "graphlib": cpu(sorted_through, made),
+                name: rig.seconds(partial(act, made), time.process_time)
+                for name, act in acts.items()
             }
             yield f"{shape.__name__}, {words}", rig.medians(rivals, rounds)
-
-
-def cpu(act: "Callable[[Plan], object]", made: "Plan") -> Callable[[], float]:
-    """Measures the CPU time of a call in this process."""
-
-    def measure() -> float:
-        began = time.process_time()
-        act(made)
-        return time.process_time() - began
-
-    return measure
 
 
 def sorted_through(made: "Plan") -> None:
