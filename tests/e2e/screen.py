@@ -12,7 +12,7 @@ import pyte
 from tests.e2e.ts import MAIN, Ts
 
 ASKS_CURSOR = re.compile(rb"\x1b\[6n")
-UP, DOWN, ESC, CTRL_C, CTRL_D = "\x1b[A", "\x1b[B", "\x1b", "\x03", "\x04"
+DOWN, ESC, CTRL_C, CTRL_D = "\x1b[B", "\x1b", "\x03", "\x04"
 PATIENCE = 30.0  # seconds
 
 

@@ -26,10 +26,6 @@ def bash(command: str, **more: object) -> Answer:
     return Answer(calls=(("t1", "bash", json.dumps({"command": command, **more})),))
 
 
-def grep(pattern: str) -> Answer:
-    return Answer(calls=(("t1", "grep_files", json.dumps({"pattern": pattern})),))
-
-
 Ready: TypeAlias = Callable[[Ts, OpenAIServer], bool]
 
 

@@ -5,8 +5,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from msgspec import UNSET
 
 from agent.errors import AgentError, UsageError
 from agent.event import Event, PlanCreated, RunStarted, TreeKept
@@ -246,10 +248,8 @@ def run(cwd: Path, *events: Event) -> str:
     return place.id
 
 
-def kept(tree: str, moment: str, step: str = "") -> TreeKept:
-    assert moment in {"before", "after"}
-    event = TreeKept(tree=tree, moment="before" if moment == "before" else "after")
-    return event if not step else TreeKept(tree=tree, moment=event.moment, step=step)
+def kept(tree: str, moment: Literal["before", "after"], step: str = "") -> TreeKept:
+    return TreeKept(tree=tree, moment=moment, step=step or UNSET)
 
 
 def test_the_parts_of_a_run_are_read_from_its_log(cwd: Path) -> None:
