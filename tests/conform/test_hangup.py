@@ -62,7 +62,7 @@ def silent(begin: bytes) -> Iterator[Silent]:
         yield service
     finally:
         with suppress(OSError):
-            service.socket.shutdown(socket.SHUT_RDWR)  # or `serve` waits on, later for others' calls
+            service.socket.shutdown(socket.SHUT_RDWR)  # or `serve` would take others' calls
         service.socket.close()
 
 
