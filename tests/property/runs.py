@@ -197,10 +197,10 @@ class Witness:
 
     def planned(self, plan: Plan, kept: Sequence[str]) -> None:
         self.steps |= {step.id: step for step in plan.steps}
-        for step in plan.steps:  # an id that comes back is a new step
-            if step.id not in kept and self.status.get(step.id) != "running":
+        for step in plan.steps:  # an id that comes back is a new step, but for one that has begun
+            begun = step.id in self.met or self.status.get(step.id) == "running"
+            if step.id not in kept and not begun:
                 self.status.pop(step.id, None)
-                self.met.discard(step.id)
             elif step.allow_failure and self.status.get(step.id) == "failed":
                 self.met.add(step.id)  # a copy, of which no plan has told before
 
