@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Thread
@@ -26,9 +27,10 @@ from agent.views.editor import Editor
 from agent.views.figures import money, tokens
 from agent.views.lines import Level
 from agent.views.pick import Row, fitting, pick
-from agent.views.plain import safe
+from agent.views.plain import one_line, safe
 from agent.views.terminal import Terminal
 
+MOST_QUEUED = 100
 LEAVE = {"exit", "quit", ":q"}
 
 
@@ -65,6 +67,8 @@ class Repl:
             trusted=agreed.trusted,
         )
         self.reading = False  # whether the user is at the prompt
+        self.queue = deque[str](maxlen=MOST_QUEUED)  # lines typed while a model was at work
+        self.terminal.listen(self.heard)
         session = self.session(typed)
         self.desk = Desk(
             self.app, session, self.out, work=self.work, pick=self.pick, asks=self.asks
@@ -126,12 +130,29 @@ class Repl:
                     self.reading = True
                     if code := ended():
                         return code
-                    draft, self.desk.draft = self.desk.draft, ""
-                    line = self.editor.read(default=draft)
+                    line = self.queued() or self.read()
                 except (EOFError, KeyboardInterrupt):
                     return ended()
                 finally:
                     self.reading = False
+
+    def heard(self, line: str) -> None:
+        """A line that was typed while a model is at work: it is answered when that has ended."""
+        if line.strip():
+            self.queue.append(line)
+            self.terminal.say([self.out.styled("dim", f"› {one_line(line, 400)} (next)")])
+
+    def queued(self) -> str:
+        """The oldest line that was typed in the meantime; "" for none."""
+        if not self.queue:
+            return ""
+        line = self.queue.popleft()
+        self.out.line(self.out.styled("bold", "› ") + safe(line))
+        return line
+
+    def read(self) -> str:
+        draft, self.desk.draft = self.desk.draft, ""
+        return self.editor.read(default=draft + self.terminal.draft())
 
     def greet(self) -> None:
         out = self.out

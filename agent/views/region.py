@@ -1,22 +1,28 @@
 """The lines at the foot of a terminal that are drawn again and again, and what scrolls past above.
 
-What is printed stays where it is for good; only the few lines of the foot are drawn anew, in one
-write, at most eight times a second. The cursor is hidden within such a write and no longer, and
-lines don't wrap in it, so that nothing has to be put right after a crash but the echo of keys.
+What is printed stays where it is for good; of the few lines of the foot those that have changed
+are drawn anew, in one write, at most eight times a second, or at a key. The cursor is hidden within
+such a write and no longer, and lines don't wrap in it, so that nothing has to be put right after a
+crash but the echo of keys.
 
-All of it is guarded by one lock: events, the clock's ticks and questions come from different
-threads. What is printed during a pause is kept and shown after it.
+All of it is guarded by one lock: events, the clock's ticks, keys and questions come from different
+threads. What is printed during a pause is kept and shown after it; keys are not read in one.
 """
 
+import os
+import select
 import termios
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from time import monotonic
 from typing import TextIO
 
 from agent.views.plain import Output, cells
+from agent.views.typed import Typed
 
 PERIOD = 0.125  # seconds from frame to frame
+AWAY = 1.0  # seconds without a frame, after which the process may have been suspended
 HELD = 10_000  # texts that are kept during a pause, at most
 
 Rows = Callable[[int, int], list[str]]
@@ -26,13 +32,17 @@ Rows = Callable[[int, int], list[str]]
 class Region:
     """Draws the rows that `rows` gives, while open. Where `out` can't be drawn on, only prints.
 
-    `keys`: the terminal's input; what is typed into it is not echoed while the foot is drawn.
+    `keys`: the terminal's input; what is typed into it is not echoed while the foot is drawn. Where
+    there is somebody to `hear` the lines that are typed, `typed` has the one under way.
     """
 
     def __init__(self, out: Output, rows: Rows, *, keys: TextIO | None = None) -> None:
         self.lock = threading.RLock()
+        self.typed = Typed()
+        self.hear: Callable[[str], None] | None = None  # set before it is opened
         self._out, self._rows, self._keys = out, rows, keys
-        self._painted: list[int] = []  # columns of each row that is on the screen
+        self._painted: list[str] = []  # the rows that are on the screen …
+        self._width = 0  # … drawn for that many columns
         self._open = False
         self._pauses = 0
         self._held: list[str] = []
@@ -96,31 +106,94 @@ class Region:
                     self._paint()
 
     def _tick(self, end: threading.Event) -> None:
-        while not end.wait(PERIOD):
+        last = monotonic()
+        while not self._waited(end):
+            lines = list[str]()
             with self.lock:
                 if end.is_set() or self._out.gone:
                     return
-                self._paint()
+                if not self._pauses:
+                    if monotonic() - last > AWAY:  # a shell has had the terminal meanwhile
+                        self._unhush()
+                        self._hush()
+                        self._width = 0
+                    lines = self._read()
+                    self._paint()
+                last = monotonic()
+            for line in lines:
+                if self.hear:
+                    self.hear(line)
+
+    def _waited(self, end: threading.Event) -> bool:
+        """Wait for a frame's time, or a key; whether it is the end."""
+        if (keys := self._listening) is None or self._pauses:
+            return end.wait(PERIOD)
+        with suppress(OSError, ValueError):
+            select.select([keys], [], [], PERIOD)
+        return end.is_set()
+
+    @property
+    def _listening(self) -> int | None:
+        """The terminal's input where keys are read: not of a job in the background."""
+        if self.hear is None or self._echo is None or self._keys is None or self._keys.closed:
+            return None
+        keys = self._keys.fileno()
+        with suppress(OSError):  # another terminal than the job's is free to be read
+            if os.tcgetpgrp(keys) != os.getpgrp():
+                return None
+        return keys
+
+    def _read(self) -> list[str]:
+        """The lines that are whole by what has been typed."""
+        if (keys := self._listening) is None:
+            return []
+        with suppress(OSError):
+            if select.select([keys], [], [], 0)[0]:
+                data = os.read(keys, 4096)
+                if not data:  # the terminal has gone
+                    self._unhush()
+                return self.typed.feed(data)
+        return []
 
     def _paint(self) -> None:
         if self._open and not self._pauses:
-            self._out.write(self._home() + self._drawn())
+            width, height = self._out.size
+            rows = self._rows(width - 1, height - 1)
+            if width != self._width or len(rows) != len(self._painted):
+                self._out.write(self._home() + self._drawn(rows))
+            elif rows != self._painted:
+                self._out.write(self._changed(rows))
 
-    def _drawn(self) -> str:
+    def _changed(self, rows: list[str]) -> str:
+        """The rows that are not as they were, from behind the last one and back to there."""
+        pieces, at, last = ["\x1b[?25l\x1b[?7l"], len(rows) - 1, len(rows) - 1
+        for n, row in enumerate(rows):
+            if row != self._painted[n]:
+                pieces += [_moved(n - at), "\r", row, "\x1b[K"]
+                at = n
+        if at != last:
+            behind = cells(_unstyled(rows[last]))
+            pieces += [_moved(last - at), "\r", f"\x1b[{behind}C" if behind else ""]
+        self._painted = rows
+        return "".join([*pieces, "\x1b[?7h\x1b[?25h"])
+
+    def _drawn(self, rows: list[str] | None = None) -> str:
         """The rows, from where the cursor stands; leaves it behind the last one."""
         if not self._open:
             return ""
         width, height = self._out.size
-        rows = self._rows(width - 1, height - 1)
-        self._painted = [cells(_unstyled(row)) for row in rows]
-        return "\x1b[?25l\x1b[?7l" + "\x1b[K\n".join(rows) + "\x1b[J\x1b[?7h\x1b[?25h"
+        self._width = width
+        self._painted = self._rows(width - 1, height - 1) if rows is None else rows
+        return "\x1b[?25l\x1b[?7l" + "\x1b[K\n".join(self._painted) + "\x1b[J\x1b[?7h\x1b[?25h"
 
     def _home(self) -> str:
         """Back to the first row's begin. A terminal made narrower has broken long rows in two."""
         if not self._painted:
             return "\r"
         width = max(self._out.width, 1)
-        lines = sum(max(-(-wide // width), 1) for wide in self._painted)
+        lines = len(self._painted)
+        if width < self._width:
+            lines = sum(max(-(-cells(_unstyled(row)) // width), 1) for row in self._painted)
         broken = "\x1b[J" if lines > len(self._painted) else ""
         return "\r" + (f"\x1b[{lines - 1}A" if lines > 1 else "") + broken
 
@@ -137,7 +210,7 @@ class Region:
         with suppress(termios.error):
             self._echo = termios.tcgetattr(self._keys)
             quiet = termios.tcgetattr(self._keys)
-            quiet[3] &= ~termios.ECHO
+            quiet[3] &= ~(termios.ECHO | (termios.ICANON if self.hear else 0))
             termios.tcsetattr(self._keys, termios.TCSANOW, quiet)
 
     def _unhush(self) -> None:
@@ -145,6 +218,13 @@ class Region:
             with suppress(termios.error):
                 termios.tcsetattr(self._keys, termios.TCSANOW, self._echo)
             self._echo = None
+
+
+def _moved(lines: int) -> str:
+    """Down by so many lines, or up."""
+    if not lines:
+        return ""
+    return f"\x1b[{lines}B" if lines > 0 else f"\x1b[{-lines}A"
 
 
 def _unstyled(row: str) -> str:

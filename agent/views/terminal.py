@@ -25,7 +25,7 @@ from agent.event import (
 from agent.views import figures
 from agent.views.gist import diff, gist, hint
 from agent.views.lines import Level, Story
-from agent.views.plain import Output, cut
+from agent.views.plain import Output, cells, cut, safe
 from agent.views.prose import Prose, rendered
 from agent.views.region import Region
 from agent.views.tree import FRAMES, PLAIN_FRAMES, Tree
@@ -83,6 +83,20 @@ class Terminal:
                 if not self._turns:
                     self._region.close()
                 self._region.draw()
+
+    def listen(self, hear: Callable[[str], None]) -> None:
+        """Let `hear` have each line that is typed while the foot is drawn; its thread is ours."""
+        self._region.hear = hear
+
+    def draft(self) -> str:
+        """What has been typed of a line that is not ended; it is forgotten here."""
+        with self._region.lock:
+            return self._region.typed.take()
+
+    def say(self, lines: Iterable[str]) -> None:
+        """Print lines (safe) above the foot."""
+        with self._region.lock:
+            self._print("said", "".join(f"{line}\n" for line in lines))
 
     def recall(self, events: Iterable[Event]) -> None:
         """Take in what a run's log tells, without showing it: the run is about to go on."""
@@ -171,6 +185,13 @@ class Terminal:
         return self._out.styled(styles.get(row[:1], "dim"), row)
 
     def _rows(self, width: int, height: int) -> list[str]:
+        typed = self._region.typed.text
+        if not (typed and self._region.hear) or height < 2:
+            return self._foot(width, height)
+        sign = "› " if self._out.unicode else "> "
+        return [*self._foot(width, height - 1), sign + _ending(typed, width - 3)]
+
+    def _foot(self, width: int, height: int) -> list[str]:
         if self._in_run:
             return self._tree.rows(self._story.state, width, height)
         tail = self._prose.rows(width, height - 1) if self._prose else []
@@ -185,3 +206,13 @@ class Terminal:
         how = " · Ctrl-C stops it" if passed >= LONG else ""
         text = cut(f"{figures.clock(passed)} · {doing}", max(width - 2 - len(how), 20)) + how
         return self._out.styled("cyan", frame) + " " + cut(text, width - 2)
+
+
+def _ending(text: str, width: int) -> str:
+    """The end of a text, safe, in at most `width` columns: where the next key goes."""
+    text = safe(text)
+    if cells(text) <= width:
+        return text
+    while cells(text) >= width:
+        text = text[max(len(text) // 8, 1) :] if len(text) > 2 * width else text[1:]
+    return "…" + text

@@ -5,6 +5,7 @@ import termios
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 from time import monotonic, perf_counter
 
 import pyte
@@ -191,6 +192,45 @@ def test_what_is_typed_is_not_echoed_into_the_foot_but_during_a_pause() -> None:
         region.close()
         assert [*seen, echoes()] == [True, False, True, False, True]
     os.close(ours)
+
+
+def test_lines_typed_at_work_are_heard_and_what_is_typed_in_a_pause_is_the_caller_s() -> None:
+    ours, theirs = os.openpty()
+    heard: SimpleQueue[str] = SimpleQueue()
+    with os.fdopen(theirs, encoding="utf-8") as keys:
+        stage = Stage()
+        view = Terminal(stage.out, keys=keys)
+        view.listen(heard.put)
+        with view.turn():
+            os.write(ours, "/dag\x1b[A\r天x\x7f枢\r".encode())
+            assert [heard.get(timeout=10) for _ in range(2)] == ["/dag", "天枢"]
+            with view.paused():
+                os.write(ours, b"y\n")
+                assert keys.readline() == "y\n"
+            os.write(ours, b"half a li")
+            while "› half a li" not in stage.shown:
+                assert heard.empty()
+            assert view.draft() == "half a li"
+    os.close(ours)
+
+
+def test_only_rows_that_have_changed_are_drawn_again() -> None:
+    stage, rows = Stage(), ["one", "two", "three"]
+    region = Region(stage.out, lambda width, height: list(rows))
+    region.open()
+    with region.lock:
+        begin = len(stage.getvalue())
+        region.draw()
+        assert len(stage.getvalue()) == begin
+        rows[1] = "2"
+        region.draw()
+        drawn = stage.getvalue()[begin:]
+        assert "2" in drawn
+        assert "one" not in drawn
+        assert "three" not in drawn
+    region.print("above\n")
+    assert stage.shown == ["above", "one", "2", "three"]
+    region.close()
 
 
 def test_a_terminal_made_narrower_keeps_what_was_printed() -> None:
