@@ -46,6 +46,7 @@ PLACES = {
     "skills": "look.skill_commands",
     "sessions": "sessions.session_commands",
     "config": "look.config",
+    "doctor": "doctor.doctor",
     "demo": "demo.demo",
 }  # where each command stands; only that module is loaded
 CHAT = "chat.chat"  # and with no command at a terminal; the line editor is for chats alone

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from agent.commands import back, talk
+from agent.commands import back, doctor, talk
 from agent.commands.desk import Desk, Do
+from agent.commands.trust import Consent, consent
 from agent.errors import AgentError, ToolError, UsageError
 from agent.settings import Mode
 from agent.store import memory, settingsfile, workspace
@@ -48,6 +49,21 @@ def runs(desk: Desk, words: str) -> None:
     found = briefs(desk.app.cwd, RUNS)
     for line in show.runs(found, datetime.now(UTC), desk.out.width, styled=desk.out.styled):
         desk.out.line(line)
+
+
+def look_around(desk: Desk, words: str) -> None:
+    """`/doctor`"""
+    app = desk.app
+    agreed = consent(app.cwd, flag=False)
+    case = doctor.Case(
+        cwd=app.cwd,
+        home=settingsfile.home(),
+        env=app.environment,
+        loaded=app.loaded,
+        agreed=Consent(trusted=app.trusted, why=agreed.why, notices=agreed.notices),
+    )
+    for line in doctor.lines(doctor.examined(case), desk.out):
+        desk.out.line(app.veil.text(line))
 
 
 def cost(desk: Desk, words: str) -> None:
@@ -167,6 +183,7 @@ COMMANDS: dict[str, tuple[str, Do]] = {
     "cost": ("what this chat has used, and what it may", cost),
     "mode": ("the permission mode: default, accept-edits, plan", mode),
     "skills": ("the skills there are", skills),
+    "doctor": ("whether all is there that ts needs", look_around),
     "runs": ("the runs of this directory", runs),
     "exit": ("leave", leave),
 }

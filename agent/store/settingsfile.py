@@ -94,8 +94,10 @@ def load(
     extra: Path | None = None,
     trusted: bool = False,
     home: Path | None = None,
+    files: bool = True,
 ) -> Loaded:
-    """Read all that is set for `cwd`; `flags` are values by the names of settings.
+    """Read all that is set for `cwd`; `flags` are values by the names of settings. `files`:
+    whether those of settings are read.
 
     Raises UsageError, with file and line, for what does not fit; a bad file of a directory that
     is not trusted is only named.
@@ -103,12 +105,7 @@ def load(
     home = Path.home() if home is None else home
     notices: list[str] = []
     env, dotenv = environment(), _dotenv(cwd, notices)
-    layers = [_user_layer(home / ".config/tianshu/settings.yaml")]
-    for name in ("settings.yaml", "settings.local.yaml"):
-        base = None if trusted else merged(*layers).settings
-        layers += [_project_layer(cwd / ".agent" / name, base, notices)]
-    if extra is not None:
-        layers.append(_user_layer(extra, needed=True))
+    layers = _files(cwd, home, extra, trusted, notices) if files else []
     layers.append(_model_layer(env, dotenv, trusted, notices))
     layers.append((FLAGS, dict(flags or {})))
     layered = merged(*layers)
@@ -121,6 +118,18 @@ def load(
         secrets={**secrets(dotenv), **secrets(env)},
         notices=tuple(notices),
     )
+
+
+def _files(
+    cwd: Path, home: Path, extra: Path | None, trusted: bool, notices: list[str]
+) -> list[Layer]:
+    layers = [_user_layer(home / ".config/tianshu/settings.yaml")]
+    for name in ("settings.yaml", "settings.local.yaml"):
+        base = None if trusted else merged(*layers).settings
+        layers += [_project_layer(cwd / ".agent" / name, base, notices)]
+    if extra is not None:
+        layers.append(_user_layer(extra, needed=True))
+    return layers
 
 
 def own_secrets(cwd: Path) -> dict[str, str]:
