@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
@@ -20,8 +21,8 @@ from agent.tool import EVERYDAY, Context, Leave
 from agent.tools.child.command import Ran, command
 from agent.tools.child.survivor import Survivor
 from agent.tools.sandbox import find
-from agent.tools.sandbox.profile import Place, seatbelt
-from agent.tools.sandbox.sandbox import Sandbox, Scope, _probed, offered
+from agent.tools.sandbox.profile import Place, bubblewrap, seatbelt
+from agent.tools.sandbox.sandbox import Sandbox, Scope, _probed, bounds, offered
 from agent.tools.shell import bash, bash_output, left_in
 
 ENV = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}  # noqa: TID251
@@ -595,6 +596,43 @@ def test_r57_what_grows_without_end_is_ended_in_time(room: Room) -> None:
     assert room(bomb, timeout=1).timed_out
     assert room("while :; do :; done", timeout=0.5).timed_out
     assert monotonic() - began < 6
+
+
+def test_r57_a_file_that_grows_without_end_stops_growing(room: Room) -> None:
+    ran = room(
+        "truncate -s 10G /tmp/big; echo $?; truncate -s 10G big; echo $?; ls -s big /tmp/big"
+    )
+    assert ran.stdout.split()[:2] == ["153", "153"]  # 128 + SIGXFSZ
+    assert not any(path.stat().st_size for path in room.cwd.glob("big"))
+
+
+NOBODY = 65534
+MANY = """
+for i in {1..300}; do sleep 5 & done 2>/dev/null
+jobs -p | wc -l
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user that is not root")
+def test_r57_processes_are_bounded_for_who_is_not_root(works: find.Found, tmp_path: Path) -> None:
+    place = Place(roots=(tmp_path,), private=tmp_path, temporary=())
+    tmp_path.chmod(0o777)
+    words = bubblewrap(place, network=False, changes=True, folders=frozenset())
+    prlimit = find.located("prlimit", ENV, ())
+    began = monotonic()
+    bomb = subprocess.Popen(
+        [works.program, *words, "--", *bounds(prlimit, 100), "/bin/bash", "-c", MANY],
+        user=NOBODY, group=NOBODY, extra_groups=(), cwd="/", env=ENV,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        with suppress(subprocess.TimeoutExpired):
+            bomb.wait(3)
+        assert len(sleeping("5")) < 100
+    finally:
+        bomb.kill()
+        bomb.communicate()
+    assert monotonic() - began < 5
 
 
 def test_macos_has_a_profile_as_text(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ own, the kernel ends all the others.
 import fcntl
 import os
 import re
+import resource
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,10 @@ from agent.tools.sandbox.profile import KERNEL, RESOLVERS, Place, bubblewrap, se
 TEMPORARY = ("/tmp", "/var/tmp")
 CACHES = {"GOCACHE": "/tmp/.cache/go-build", "UV_CACHE_DIR": "/tmp/.cache/uv"}
 STATUS = 65_536  # bytes that bwrap may tell of a command
+# What one command may take, where `prlimit` is there (util-linux). The kernel counts processes by
+# user and namespace, so these are the command's own; those of root it does not count.
+PROCESSES = 4096  # threads counted
+LARGEST = 8 << 30  # bytes of a file
 
 _WRITES = re.compile(r"read-only file system|EROFS", re.IGNORECASE)
 _BUSY = re.compile(r"device or resource busy|EBUSY", re.IGNORECASE)
@@ -85,6 +90,7 @@ class Sandbox:
         self._private: Path | None = None
         self._hold = -1  # the same folder, open and locked
         self._stores: list[Path] | None = None
+        self._bounds: tuple[str, ...] | None = None
 
     @property
     def found(self) -> Found:
@@ -151,7 +157,7 @@ class Sandbox:
         words += ["--json-status-fd", str(told), "--chdir", str(cwd)]
         absent = place.absent
         return Launch(
-            argv=(self.found.program, *words, "--", *argv),
+            argv=(self.found.program, *words, "--", *self._bounded(), *argv),
             cwd=Path("/"),
             env=env,
             fds=(*fds, told),
@@ -250,6 +256,13 @@ class Sandbox:
     def _dotenvs(self, root: Path) -> list[Path]:
         return hidden.dotenvs(root, self._scope.granted)
 
+    def _bounded(self) -> tuple[str, ...]:
+        """What a command begins with, so that it does not take all of the machine."""
+        if self._bounds is None:
+            prlimit = find.located("prlimit", self._scope.env, self._roots)
+            self._bounds = bounds(prlimit) if prlimit else ()
+        return self._bounds
+
     def _planted(self, absent: Sequence[Path]) -> None:
         """Remove what has come to be since: nothing that is mounted can stand for it."""
         for path in absent:
@@ -261,6 +274,20 @@ def offered(env: Mapping[str, str], home: Path, roots: Sequence[Path] = ()) -> F
     """What this machine offers, found out by trying it: 0.1 seconds. `env`: of commands; a program
     in `roots` is never it."""
     return find.found(_probed, env, home, roots)
+
+
+def bounds(prlimit: str, processes: int = PROCESSES) -> tuple[str, ...]:
+    """A command before a command: it lowers what that may take, where it is not lower already."""
+
+    def least(kind: int, wanted: int) -> int:
+        return min(wanted, *(each for each in resource.getrlimit(kind) if each >= 0), wanted)
+
+    return (
+        prlimit,
+        f"--nproc={least(resource.RLIMIT_NPROC, processes)}",
+        f"--fsize={least(resource.RLIMIT_FSIZE, LARGEST)}",
+        "--",
+    )
 
 
 def _untold(text: str) -> None:
