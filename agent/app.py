@@ -207,7 +207,7 @@ class App:
     @cached_property
     def skills(self) -> skillfiles.Skills:
         home = settingsfile.home()
-        found = skillfiles.load(builtin_skills(), home, self.cwd, trusted=self.trusted)
+        found = skillfiles.load(skillfiles.builtin(), home, self.cwd, trusted=self.trusted)
         for text in (*found.faults, *found.notices):
             self.notice(f"skill: {text}")
         return found
@@ -553,7 +553,7 @@ class App:
             workspace=place,
             readable=tuple(
                 each.resolve()
-                for each in skillfiles.own_places(builtin_skills(), settingsfile.home())
+                for each in skillfiles.own_places(skillfiles.builtin(), settingsfile.home())
             ),
             env={**self.environment, **self.survey.variables},
             sees=True,
@@ -609,9 +609,3 @@ class App:
         if not made:
             raise PlanError(["the model gave no plan that can run"])
         return made[-1]
-
-
-def builtin_skills() -> Path:
-    """Where the skills that come with the product are: in the wheel, or beside `agent/`."""
-    here = Path(__file__).parent
-    return here / "skills" if (here / "skills").is_dir() else here.parent / "skills"

@@ -8,154 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from agent.commands import manual
 from agent.version import __version__
 
 if TYPE_CHECKING:
     import argparse
-
-COMMANDS = {
-    "plan": "make a plan for a task and print it as YAML; nothing is run",
-    "run": "run a plan file or a skill",
-    "runs": "list the runs of this directory; `runs rm RUN…` deletes",
-    "show": "tell the story of a run",
-    "resume": "go on with an unfinished run",
-    "undo": "take back what a run, or a step of it, has changed; `undo [RUN [STEP]]`",
-    "skills": "list skills; `skills show NAME`, `check [FILE…]`, `new NAME`",
-    "sessions": "list conversations; `sessions show ID`, `export ID FILE`, `rm ID…`",
-    "config": "show each setting and where it came from",
-    "doctor": "see whether all is there that ts needs, and how to mend it",
-    "demo": "watch a plan run on a small sample project; needs no model",
-}
-LATER = {
-    "report": "the HTML report of a run",
-    "init": "writing an AGENTS.md",
-    "mcp": "MCP servers",
-    "completion": "completion for shells",
-}  # named by the contract, not built yet: refused, so that nobody believes they worked
-MOST_WORDS = {
-    "resume": 1,
-    "show": 1,
-    "undo": 2,
-    "runs list": 0,
-    "skills list": 0,
-    "skills show": 1,
-    "skills new": 1,
-    "sessions list": 0,
-    "doctor": 0,
-    "sessions show": 1,
-    "sessions export": 2,
-}  # fmt: skip - behind a command; of those that are not here, as many as one likes
-
-
-FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
-    "what to do": [
-        ("-p --print", {"action": "store_true", "help": "do it, print the answer, exit"}),
-        (
-            "-c --continue",
-            {"dest": "go_on", "action": "store_true", "help": "go on with the newest chat"},
-        ),
-        (
-            "-r --resume",
-            {
-                "nargs": "?",
-                "const": "",
-                "metavar": "ID",
-                "help": "go on with a chat: id, title or words of it",
-            },
-        ),
-        ("--fork-session", {"action": "store_true", "help": "with -c or -r: as a new chat"}),
-        ("-C --cwd", {"metavar": "DIR", "help": "work in this directory"}),
-        (
-            "--add-dir",
-            {"action": "append", "default": [], "metavar": "DIR", "help": "may be written too"},
-        ),
-        ("--plan", {"action": "store_true", "help": "plan, whatever the size of the task"}),
-        ("--no-plan", {"action": "store_true", "help": "don't plan"}),
-        ("--no-skills", {"action": "store_true", "help": "no phrase starts a skill"}),
-        ("--reuse", {"action": "store_true", "help": "what is unchanged is not done again"}),
-        ("--dry-run", {"action": "store_true", "help": "run, undo: say what would be done"}),
-        ("-o --output", {"metavar": "FILE", "help": "plan: write it to this file"}),
-    ],
-    "model": [
-        ("--model", {"metavar": "SERVICE/NAME", "help": "anthropic/…, openai/…, script/FILE"}),
-        ("--append-system-prompt", {"metavar": "TEXT", "help": "at the system prompt's end"}),
-        ("--private", {"action": "store_true", "help": "nothing leaves this machine"}),
-    ],
-    "limits": [
-        ("--max-workers", {"type": int, "metavar": "N", "help": "steps at once (4)"}),
-        ("--max-turns", {"type": int, "metavar": "N", "help": "model calls of a conversation"}),
-        ("--max-budget-usd", {"type": float, "metavar": "X", "help": "money for the whole"}),
-        ("--max-tokens-total", {"type": int, "metavar": "N", "help": "tokens for the whole"}),
-        ("--timeout", {"type": float, "metavar": "S", "help": "seconds for the whole"}),
-        (
-            "--stream-idle",
-            {"type": float, "metavar": "S", "help": "seconds without a sign of a reply (60)"},
-        ),
-    ],
-    "output": [
-        (
-            "--output-format",
-            {"choices": ["text", "json", "stream-json"], "default": "text", "help": "with -p"},
-        ),
-        (
-            "--include-partial-messages",
-            {"action": "store_true", "help": "stream-json: text as it streams"},
-        ),
-        ("--json-schema", {"metavar": "FILE|JSON", "help": "the answer is JSON that fits"}),
-        (
-            "--json",
-            {"action": "store_true", "help": "show, runs, sessions, config, doctor: as JSON"},
-        ),
-        (
-            "--prune",
-            {
-                "type": int,
-                "nargs": "?",
-                "const": 30,
-                "metavar": "DAYS",
-                "help": "runs: delete those that are over and older (30)",
-            },
-        ),
-        ("--mermaid", {"action": "store_true", "help": "show: the graph, for a README"}),
-        ("-v --verbose", {"action": "store_true", "help": "more about each step"}),
-        ("-q --quiet", {"action": "store_true", "help": "nothing on stderr but errors"}),
-    ],
-    "permissions": [
-        (
-            "-y --yes --dangerously-skip-permissions",
-            {
-                "action": "store_const",
-                "const": "auto",
-                "dest": "permission_mode",
-                "help": "permission mode auto",
-            },
-        ),
-        (
-            "--allowed-tools --allowedTools",
-            {
-                "action": "append",
-                "default": [],
-                "metavar": "RULES",
-                "help": "tool or tool(pattern): 'bash(npm test), edit_file(src/**)'",
-            },
-        ),
-        (
-            "--disallowed-tools --disallowedTools",
-            {"action": "append", "default": [], "metavar": "RULES", "help": "never"},
-        ),
-        ("--trust", {"action": "store_true", "help": "the project's settings and skills count"}),
-        (
-            "--sandbox",
-            {"choices": ["auto", "required", "off"], "help": "of commands: auto, where it works"},
-        ),
-        ("--isolation", {"choices": ["shared", "worktree"], "help": "shared: the only one yet"}),
-        ("--executor", {"metavar": "threads", "help": "threads: the only one yet"}),
-        ("--settings", {"metavar": "FILE", "help": "settings on top of the files'"}),
-        ("--mcp-config", {"metavar": "FILE", "help": "MCP servers: not in this version"}),
-    ],
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -168,6 +27,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words in (["--version"], ["-V"]):
         print(f"ts {__version__}")
         return 0
+    if words[:2] == ["completion", "words"]:  # a shell asks, at each press of Tab
+        from agent.commands.completion import complete
+
+        return complete(words[2:])
     if argv is None:
         _leave_on_signals()
     from agent.commands.front import front  # late: see above
@@ -193,9 +56,10 @@ def _leave_on_signals() -> None:
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """What was typed, with `command` and `words`. Raises UsageError; ends the program for --help.
+    """What was typed, with `command` and `words`; `ts COMMAND --help` is `ts help COMMAND`.
 
-    Flags may stand before or after the command; what stands behind `--` is text.
+    Flags may stand before or after the command; what stands behind `--` is text. Raises
+    UsageError.
     """
     parser = _parser()
     words = list(words)
@@ -204,7 +68,13 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     if unknown:
         _no_flag(unknown[0].partition("=")[0])
     first = typed.words[0] if typed.words else ""
-    typed.command = first if first in COMMANDS or first in LATER else ""
+    typed.command = first if first in manual.COMMANDS or first in manual.LATER else ""
+    if first == "help" and (typed.print or len(typed.words) + len(words[cut + 1 :]) > 2):
+        typed.command = ""  # `ts help me mend the tests`
+    if typed.help:
+        typed.words = ["help", *typed.words[: bool(typed.command)]]
+        typed.command = "help"
+        cut = len(words)
     _mistyped(typed)
     typed.words = typed.words[bool(typed.command) :] + words[cut + 1 :]
     _later(typed)
@@ -217,40 +87,18 @@ def _parser() -> argparse.ArgumentParser:
     import argparse
 
     from agent.errors import UsageError
-    from agent.settings import MODES
 
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:
             raise UsageError(message, hint="`ts --help` lists the flags")
 
-        def print_help(self, file: object = None) -> None:
-            from agent.commands.front import answer
-
-            answer(self.format_help().rstrip())  # whatever signs the terminal has
-
-    top = Parser(
-        prog="ts",
-        usage="ts [FLAGS] [PROMPT]   or   ts [FLAGS] COMMAND [WORDS]",
-        description="A coding agent that plans: a graph of verified steps, run in parallel.",
-        epilog="commands:\n"
-        + "\n".join(f"  {name:10} {what}" for name, what in COMMANDS.items())
-        + "\n\nWithout a prompt, a chat. `/skill-name words` runs a skill. "
-        "Exit codes: 0 done, 1 failed or partly done, 2 usage, 3 no model,\n4 a budget ran out, "
-        "5 a permission was needed, 70 our fault, 75 the service failed, 124 --timeout, "
-        "130 interrupted.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    top.add_argument("words", nargs="*", metavar="PROMPT", help=argparse.SUPPRESS)
+    top = Parser(prog="ts", allow_abbrev=False, add_help=False)
+    top.add_argument("words", nargs="*", metavar="PROMPT")
+    top.add_argument("-h", "--help", action="store_true")
     top.add_argument("-V", "--version", action="version", version=f"ts {__version__}")
-    for title, group in FLAGS.items():
-        section = top.add_argument_group(title)
+    for group in manual.FLAGS.values():
         for names, about in group:
-            section.add_argument(*names.split(), **about)
-    section = top.add_argument_group("permission mode")
-    section.add_argument(
-        "--permission-mode", choices=list(MODES), metavar="MODE", help=", ".join(MODES)
-    )
+            top.add_argument(*names.split(), **about)
     return top
 
 
@@ -260,11 +108,8 @@ def _no_flag(word: str) -> NoReturn:
 
     from agent.errors import UsageError
 
-    names = [name for group in FLAGS.values() for names, _ in group for name in names.split()] + [
-        "--permission-mode",
-        "--version",
-        "--help",
-    ]
+    flags = [*(flag for group in manual.FLAGS.values() for flag, _ in group), "--version --help"]
+    names = [name for flag in flags for name in flag.split()]
     near = get_close_matches(word, names, 1, 0.7)
     raise UsageError(
         f"there is no flag {word}" + (f"; did you mean {near[0]}?" if near else ""),
@@ -286,7 +131,7 @@ def _mistyped(typed: argparse.Namespace) -> None:
 
     from agent.errors import UsageError
 
-    if near := get_close_matches(first, COMMANDS, 1, 0.66 if rest else 0.75):
+    if near := get_close_matches(first, manual.COMMANDS, 1, 0.66 if rest else 0.75):
         raise UsageError(
             f"there is no command {first!r}; did you mean `ts {near[0]}`?",
             hint=f"as a task for the model: `ts -- {first} …`",
@@ -297,8 +142,10 @@ def _later(typed: argparse.Namespace) -> None:
     """Refuse what asks for more than there is yet. Raises UsageError."""
     from agent.errors import UsageError
 
-    if typed.command in LATER:
-        raise UsageError(f"`ts {typed.command}` ({LATER[typed.command]}) is not in this version")
+    if typed.command in manual.LATER:
+        raise UsageError(
+            f"`ts {typed.command}` ({manual.LATER[typed.command]}) is not in this version"
+        )
     asked: list[tuple[bool, str, str]] = [
         (typed.isolation == "worktree", "--isolation worktree", "steps share the directory"),
         (typed.executor not in (None, "threads"), f"--executor {typed.executor}", "only threads"),
@@ -315,16 +162,20 @@ def _out_of_place(typed: argparse.Namespace) -> None:
     """Refuse flags that would do nothing. Raises UsageError."""
     from agent.errors import UsageError
 
-    places: list[tuple[Any, str, tuple[str, ...]]] = [
-        (typed.dry_run, "--dry-run", ("run", "undo")),
-        (typed.output, "-o", ("plan",)),
-        (typed.json, "--json", ("show", "runs", "skills", "sessions", "config", "doctor")),
-        (typed.mermaid, "--mermaid", ("show",)),
-        (typed.prune is not None, "--prune", ("runs",)),
-    ]
-    for given, flag, commands in places:
+    only = {
+        "--dry-run": typed.dry_run,
+        "--output": typed.output,
+        "--json": typed.json,
+        "--mermaid": typed.mermaid,
+        "--prune": typed.prune is not None,
+    }
+    for flag, given in only.items():
+        commands = [name for name, page in manual.PAGES.items() if flag in page.flags]
         if given and typed.command not in commands:
-            raise UsageError(f"{flag} belongs to `ts {commands[0]}`")
+            raise UsageError(
+                f"{flag} belongs to `ts {commands[0]}`",
+                hint="`ts help COMMAND` lists the flags of one",
+            )
     if typed.plan and typed.no_plan:
         raise UsageError("--plan and --no-plan can't both be meant")
     if typed.fork_session and not typed.go_on and typed.resume is None:
@@ -341,11 +192,12 @@ def _words(typed: argparse.Namespace) -> None:
         return
     if not all(word.strip() for word in words[: 1 if command == "run" else None]):
         raise UsageError(f"ts {command}: an empty word names nothing", hint="say which is meant")
-    named = command if command in MOST_WORDS else " ".join([command, *words[:1]])
-    most = MOST_WORDS.get(named)
-    if most is not None and len(words) - named.count(" ") > most:
+    first = words[0] if words and words[0] in manual.PAGES[command].words else ""
+    most = manual.most(command, first)
+    if most is not None and len(words) - bool(first) > most:
         raise UsageError(
-            f"ts {named} takes {('no', 'one', 'at most two')[most]} word{'s'[: most != 1]} more",
+            f"ts {f'{command} {first}'.strip()} takes "
+            f"{('no', 'one', 'at most two')[most]} word{'s'[: most != 1]} more",
             hint=f"a prompt that begins with {command!r} stands behind --",
         )
 

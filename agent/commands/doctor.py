@@ -20,7 +20,6 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from agent.app import builtin_skills
 from agent.commands.front import as_json, directory, flags, output, print_json, veil
 from agent.commands.trust import Consent, consent
 from agent.errors import AgentError, SetupError, UsageError
@@ -384,7 +383,7 @@ def state(case: Case) -> Iterator[Check]:
 
 
 def known_skills(case: Case) -> Iterator[Check]:
-    found = skills.load(builtin_skills(), case.home, case.cwd, trusted=case.agreed.trusted)
+    found = skills.load(skills.builtin(), case.home, case.cwd, trusted=case.agreed.trusted)
     faults = [*found.faults, *found.notices]
     yield Check(
         name="skills",

@@ -47,6 +47,8 @@ PLACES = {
     "sessions": "sessions.session_commands",
     "config": "look.config",
     "doctor": "doctor.doctor",
+    "completion": "completion.completion",
+    "help": "helping.help",
     "demo": "demo.demo",
 }  # where each command stands; only that module is loaded
 CHAT = "chat.chat"  # and with no command at a terminal; the line editor is for chats alone

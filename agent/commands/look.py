@@ -23,7 +23,25 @@ def skill_commands(typed: argparse.Namespace) -> int:
     if what not in doing:
         raise UsageError(f"ts skills {what}{near(what, list(doing))}", hint=", ".join(doing))
     with opened(typed) as app:
+        if what == "list" and as_json(typed):
+            return tell_skills(app)
         return doing[what](app, words)
+
+
+def tell_skills(app: App) -> int:
+    """A line of JSON for each skill."""
+    for skill in app.skills.all:
+        print_json(
+            {
+                "name": skill.name,
+                "description": skill.plan.description,
+                "source": skill.source,
+                "trusted": skill.trusted,
+                "path": str(skill.path),
+            }
+        )
+    tell_faults(app)
+    return 0
 
 
 def list_skills(app: App, words: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from agent.commands import back, doctor, talk
 from agent.commands.desk import Desk, Do
 from agent.commands.trust import Consent, consent
-from agent.errors import AgentError, ToolError, UsageError
+from agent.errors import AgentError, ToolError, UsageError, near
 from agent.settings import Mode
 from agent.store import memory, settingsfile, workspace
 from agent.store.disk import private
@@ -26,6 +26,10 @@ message with a slash."""
 
 
 def help(desk: Desk, words: str) -> None:
+    if name := words.removeprefix("/"):
+        known = [skill for skill in desk.app.skills.all if skill.name == name]
+        desk.say(f"/{name}: {known[0].plan.description}" if known else told(name))
+        return
     for name, about in offered(desk):
         desk.row(name, about)
     desk.out.line(KEYS)
@@ -35,6 +39,16 @@ def offered(desk: Desk) -> Sequence[tuple[str, str]]:
     """All that may stand behind a slash, with what it does."""
     own = [(name, about) for name, (about, _) in COMMANDS.items()]
     return own + [(skill.name, skill.plan.description) for skill in desk.app.skills.all]
+
+
+def told(name: str) -> str:
+    """What a command is for, and its other names. Raises UsageError."""
+    own = OTHERS.get(name.lower(), name.lower())
+    if own not in COMMANDS:
+        raise UsageError(f"there is no /{name}{near(name, [*COMMANDS, *OTHERS])}")
+    about, _ = COMMANDS[own]
+    others = [f"/{other}" for other, first in OTHERS.items() if first == own]
+    return f"/{own}: {about}" + (f" (also {', '.join(others)})" if others else "")
 
 
 def skills(desk: Desk, words: str) -> None:
@@ -169,7 +183,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 COMMANDS: dict[str, tuple[str, Do]] = {
-    "help": ("what can be typed here", help),
+    "help": ("what can be typed here, or what one of it does: [COMMAND]", help),
     "clear": ("begin a new conversation; the old one is kept", talk.clear),
     "resume": ("go on with another conversation: [ID, TITLE or words]", talk.resume),
     "fork": ("go on in a new conversation with the same messages: [TITLE]", talk.fork),

@@ -59,6 +59,12 @@ class Skills(Struct, frozen=True, kw_only=True):
         )
 
 
+def builtin() -> Path:
+    """Where the skills that come with the product are: in the wheel, or beside `agent/`."""
+    here = Path(__file__).parents[1]
+    return here / "skills" if (here / "skills").is_dir() else here.parent / "skills"
+
+
 class Place(Struct, frozen=True):
     directory: Path
     source: Source

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from agent.app import builtin_skills
 from agent.plan import checked
-from agent.store.skills import Skill, load_file, match
+from agent.store.skills import Skill, builtin, load_file, match
 from agent.views.graph import at_once
 from tests.e2e.ts import Ran, Reply, Ts, call, calling
 
@@ -24,7 +23,7 @@ WHO = {"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org"} | {
     "GIT_COMMITTER_EMAIL": "c@example.org",
 }
 RUSTUP = Path.home() / ".rustup"  # where cargo finds itself, whatever HOME is
-SKILLS = [load_file(path, "builtin") for path in sorted(builtin_skills().glob("*.yaml"))]
+SKILLS = [load_file(path, "builtin") for path in sorted(builtin().glob("*.yaml"))]
 NAMES = [skill.name for skill in SKILLS]
 
 
