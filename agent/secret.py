@@ -15,6 +15,8 @@ T = TypeVar("T", bound=Struct)
 
 GONE = "[redacted]"
 _MARK = re.compile(r"\[redacted(?:: (\w{1,200}))?\]")
+GROWN = 8192  # characters that are waited with for the rest of a secret
+_VISIBLE = bytes(range(33, 127)).decode()
 SHORTEST = 8  # characters of a value that is looked for; shorter ones are too common
 # What is no text: images, what only a service reads.
 OPAQUE = frozenset({"data", "signature", "redacted", "extra"})
@@ -104,6 +106,7 @@ class Veil:
             self._names[msgspec.json.encode(value).decode()[1:-1]] = name
         longest_first = sorted(self._names, key=len, reverse=True)
         self._own = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        self._spaced = [each for each in longest_first if each.strip(_VISIBLE)]
 
     def spoken(self, text: str) -> str:
         """A text for a model, with the name of the variable for each of the user's own secrets.
@@ -129,6 +132,23 @@ class Veil:
             if any(head in text for head in heads):
                 text = form.sub(_without, text)
         return text
+
+    def settled(self, text: str) -> int:
+        """How much of a text that still grows can be shown: what follows, its last word mostly, may
+        turn out to be the beginning of a secret."""
+        at = len(text.rstrip(_VISIBLE))
+        if text[:at].rstrip()[-6:].lower() == "bearer":
+            at = len(text[:at].rstrip()) - 6
+        begin = text.rfind("-----BEGIN ")
+        if begin >= 0 and not re.search(r"-----END [A-Z ]{0,40}-----", text[begin:]):
+            at = min(at, begin)
+        for each in self._spaced:
+            near = range(min(len(each) - 1, len(text)), 0, -1)
+            at = min(at, next((len(text) - n for n in near if text.endswith(each[:n])), at))
+        for whole in (*self._own.finditer(text), *_BODY.finditer(text)):
+            if whole.start() < at < whole.end():  # its last word is what would wait
+                at = whole.start()
+        return max(at, len(text) - GROWN)
 
     def value(self, value: Any) -> Any:
         """The same for all texts in a value as JSON has it."""

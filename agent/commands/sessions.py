@@ -73,5 +73,6 @@ def _read(words: Sequence[str]) -> sessions.Session:
 
 
 def _secrets(typed: argparse.Namespace) -> list[str]:
-    """The keys that are set now: they are in no text that leaves."""
-    return [key.value for key in load(typed, directory()).keys.values()]
+    """The keys and secrets that are set now: they are in no text that leaves."""
+    loaded = load(typed, directory())
+    return [*loaded.secrets, *(key.value for key in loaded.keys.values())]

@@ -68,8 +68,9 @@ def rename(desk: Desk, words: str) -> None:
 
 
 def export_talk(desk: Desk, words: str) -> None:
-    keys = [key.value for key in desk.app.loaded.keys.values()]
-    path = export(desk.session, words, keys)
+    loaded = desk.app.loaded
+    known = [*loaded.secrets, *(key.value for key in loaded.keys.values())]
+    path = export(desk.session, words, known)
     desk.say(f"written to {path}; keys and passwords that could be told are left out")
 
 

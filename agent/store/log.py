@@ -25,6 +25,7 @@ from agent.event import (
     RunStarted,
     StepFinished,
     StepStarted,
+    TextDelta,
     decode,
     encode,
     is_kept,
@@ -98,13 +99,28 @@ class Log:
             found = recorded(path)
             self.before = structs.replace(found, torn=self._file.torn > 0)
         self._seq = self.before.seq
+        self._growing: dict[object, str] = {}  # by step: text that may be part of a secret
 
     def __call__(self, event: Event) -> Event:
         """Keep an event and show it; return it as it was kept, with its time, run and number. A
-        plan is returned as it is: what it runs is never changed.
+        plan is returned as it is: what it runs is never changed. Of a text that comes in pieces
+        the last word waits for the next piece, or for what follows.
 
         Raises AgentError if it could not be kept; it has then not been shown.
         """
+        text = self._growing.pop(event.step, "")
+        if isinstance(event, TextDelta):
+            text += event.text
+            at = self._veil.settled(text)
+            if text[at:]:
+                self._growing[event.step] = text[at:]
+            event = structs.replace(event, text=text[:at])
+            return self._put(event) if event.text else event
+        if text:
+            self._put(TextDelta(step=event.step, text=text))
+        return self._put(event)
+
+    def _put(self, event: Event) -> Event:
         kept = is_kept(event)
         event = structs.replace(event, time=now(), run=self._run, seq=self._seq + kept)
         try:

@@ -80,6 +80,33 @@ def test_r68_a_model_is_not_sent_the_user_s_secrets_that_a_tool_shows(keeper: Ts
     assert ENV[:6] in sent  # what is no secret is sent as it is
 
 
+def test_r68_a_secret_that_a_model_says_in_pieces_is_in_none_of_them(keeper: Ts) -> None:
+    with AnthropicServer([Answer(text=f"{ENV} and {KEY}, that is all", size=5)]) as server:
+        keeper.asks(server)
+        ran = keeper.here("-p", "say", "--output-format=stream-json", "--include-partial-messages")
+    pieces = "".join(each["text"] for each in ran.events if each["type"] == "text.delta")
+    assert pieces == "[redacted: DEPLOY_TOKEN] and [redacted], that is all"
+
+
+@pytest.mark.parametrize("form", ["md", "html", "jsonl"])
+def test_r68_an_exported_conversation_holds_no_secret_of_the_environment(
+    keeper: Ts, form: str
+) -> None:
+    values = dict(keeper.env)
+    del keeper.env["DEPLOY_TOKEN"]  # it was no secret when it was said
+    (keeper.cwd / ".env").rename(keeper.cwd / "env")
+    ran = keeper.here("-p", f"{ENV} {DOTENV} {KEY}", model=keeper.script(f"{ENV}, {DOTENV}!"))
+    assert ran.code == 0
+    keeper.env |= values
+    (keeper.cwd / "env").rename(keeper.cwd / ".env")
+    [kept] = keeper.cwd.glob(".agent/sessions/*.jsonl")
+    assert ENV in kept.read_text(encoding="utf-8")
+    assert keeper.here("sessions", "export", kept.stem, f"talk.{form}").code == 0
+    text = (keeper.cwd / f"talk.{form}").read_text(encoding="utf-8")
+    assert not any(canary in text for canary in CANARIES)
+    assert "[redacted]" in text
+
+
 def test_a_secret_is_not_overwritten_with_what_stands_in_for_it(keeper: Ts) -> None:
     bad = calling(call("write_file", path="a.txt", content="KEY=[redacted: DEPLOY_TOKEN]\n"))
     good = calling(call("write_file", path="b.txt", content="KEY=[redacted: NOTHING] [redacted]\n"))

@@ -18,6 +18,7 @@ import pytest
 from agent.errors import AgentError, UsageError
 from agent.event import Event, RunFinished, RunStarted, StepFinished, StepStarted, Text, TextDelta
 from agent.message import Usage
+from agent.secret import Veil
 from agent.store import workspace
 from agent.store.lines import LONGEST, Lines
 from agent.store.log import Log, ends, read, recorded, sealed
@@ -155,6 +156,36 @@ def test_an_event_is_kept_before_it_is_shown(tmp_path: Path) -> None:
         log(Text(text="b"))
     assert [event for event, _ in seen] == list(read(path))
     assert [kept[-1] for _, kept in seen] == [event for event, _ in seen]
+
+
+PHRASE = "correct horse\nbattery staple"
+BLOCK = "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIE\nxy==\n-----END RSA PRIVATE KEY-----"
+FORMS = (PHRASE, "cnry-Env7f3a9b2c", "sk-ant-" + "a1B2" * 10, "Bearer " + "ab" * 9 + "1", BLOCK)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 19, 400])
+def test_r68_a_secret_that_comes_in_pieces_is_in_none_of_them(size: int) -> None:
+    text = "".join(f"it is {form}, they say.\n" for form in FORMS) + "天枢 and the end"
+    veil = Veil({PHRASE: "MY_PASSPHRASE", FORMS[1]: "DEPLOY_TOKEN"})
+    seen: list[Event] = []
+    log = Log(None, [seen.append], veil)
+    for at in range(0, len(text), size):
+        log(TextDelta(step="a", text=text[at : at + size]))
+        log(TextDelta(step="b", text="of another step "))
+    log(Text(step="a", text=text))
+    pieces = [each.text for each in seen if isinstance(each, TextDelta) and each.step == "a"]
+    assert "".join(pieces) == veil.text(text)
+    assert isinstance(seen[-1], Text)
+
+
+def test_text_that_streams_waits_for_a_word_at_most() -> None:
+    seen: list[Event] = []
+    log = Log(None, [seen.append])
+    for piece in ("Hello wor", "ld, 天枢", " how", " are you", "x" * 9000):
+        log(TextDelta(text=piece))
+    texts = [each.text for each in seen if isinstance(each, TextDelta)]
+    assert texts[:4] == ["Hello ", "world, 天枢", " ", "how are "]
+    assert len("".join(texts)) > 800  # a word without end is shown as it grows
 
 
 def test_what_streams_is_shown_and_not_kept(tmp_path: Path) -> None:
