@@ -24,6 +24,7 @@ from agent.engine.budget import Budget, Estimate, within
 from agent.engine.chat import converse
 from agent.engine.fitting import Fit, Model, fitting
 from agent.engine.guard import Gate, closed
+from agent.engine.reins import Reins
 from agent.engine.speech import (
     Inquire,
     submit_plan,
@@ -148,6 +149,7 @@ class App:
         self._pauses: dict[str, retry.Pause] = {}  # by service: all its callers wait together
         self._gauges: dict[str, Gauge] = {}  # by model: how much it takes, and what it counts
         self._lock = Lock()
+        self.reins: Reins | None = None  # of the run under way
         self._kept = True  # whether the working tree can be kept
         self._sandboxed()
 

@@ -17,6 +17,7 @@ RunStatus: TypeAlias = Literal["done", "partial", "failed", "interrupted", "over
 OVER: frozenset[RunStatus] = frozenset({"done", "partial", "failed"})  # the others are to go on
 Action: TypeAlias = Literal["retry", "skip", "replace", "abort"]
 Source: TypeAlias = Literal["model", "skill", "file"]
+Wish: TypeAlias = Literal["tell", "retry", "skip", "stop", "replan"]
 
 
 class Base(Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -131,6 +132,14 @@ class PlanRevised(Base, frozen=True, tag="plan.revised"):
     plan: Plan | None = None  # the whole plan from here on, where it has changed
     kept: tuple[str, ...] = ()  # of a replacing plan: its steps that go on as they stand
     because: str = ""
+    by: Literal["model", "user"] = "model"
+
+
+class UserSaid(Base, frozen=True, tag="user.said"):
+    """What the user wants of a run under way; `step` is the one that it is about."""
+
+    wish: Wish
+    words: str = ""
 
 
 class RevisionFailed(Base, frozen=True, tag="revision.failed"):
@@ -170,6 +179,7 @@ Event: TypeAlias = (
     | StepFinished
     | TreeKept
     | PlanRevised
+    | UserSaid
     | RevisionFailed
     | RunFinished
     | Notice

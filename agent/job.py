@@ -61,11 +61,13 @@ class Attempt(Struct, frozen=True, kw_only=True):
     failure: str = ""  # how the last attempt that came to its end has failed
     cut_off: bool = False  # the attempt before was interrupted …
     deeds: tuple[Deed, ...] = ()  # … having done this, the last of it
+    said: tuple[str, ...] = ()  # what the user has told it before it began
     again: bool = False  # it was done before, but what it left is no longer as it was
 
 
 class Revise(Struct, frozen=True, kw_only=True):
-    """Decide what becomes of a plan, one of whose steps has failed for good."""
+    """Decide what becomes of a plan, one of whose steps has failed for good; or, where `step` has
+    no id, which the user wants to be another: `failure` is in their words."""
 
     step: Step
     failure: str

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from agent.app import App
 from agent.engine import prompt
+from agent.engine.reins import Reins
 from agent.errors import StoppedError, UsageError
 from agent.event import FORMAT, Event, PlanCreated, RunResumed, RunStarted
 from agent.runs import Ended, asked, carry_on, vouched_before
@@ -69,6 +70,7 @@ def resume(app: App, place: workspace.Run) -> Ended:
         again = tuple(chosen(app, lost(state, content, app.cwd)))
         app.charge(events)
         record.before, events = log.Record(), ()  # a long log is not held while the run goes on
+        app.reins = Reins()
         state.apply(
             record(
                 RunResumed(

@@ -14,6 +14,7 @@ from agent.app import App
 from agent.engine import prompt
 from agent.engine.fitting import Fit
 from agent.engine.pool import ExecutorPool
+from agent.engine.reins import Reins
 from agent.engine.reuse import Reuse, skill_of
 from agent.engine.run import drive
 from agent.engine.step import CHECKS, Worker
@@ -87,6 +88,7 @@ def run(
         app.notice(app.forecast(plan))
     system = app.system(prompt.STEP) if asks else ""
     place = workspace.begun(app.cwd)
+    app.reins = Reins()  # the user may have something to say as soon as the plan is shown
     with log.Log(place.log, app.sinks, app.veil) as record:
         state = State()
         state.apply(
@@ -161,12 +163,13 @@ def carry_on(
 ) -> Ended:
     """Carry a run from where it stands to its end; `created` tells where its plan is from."""
     began = monotonic()
+    reins = app.reins = app.reins or Reins()
     stop = app.stop.child()
     before = _tree(app, state, record, stop) if writes(state) else ""
     work = _worker(app, place, stop, vouched, system)
-    work = structs.replace(work, reuse=_reuse(app, place, stop, created))
+    work = structs.replace(work, reuse=_reuse(app, place, stop, created), reins=reins)
     with ThreadPoolExecutor(app.settings.max_workers, "step") as threads:
-        pool = ExecutorPool(threads, app.settings.max_workers, work, stop)
+        pool = ExecutorPool(threads, app.settings.max_workers, work, stop, reins)
         try:
             drive(state, pool, record)
         except AgentError as error:  # the log takes no more: what is not kept has not been done
@@ -178,6 +181,8 @@ def carry_on(
         except BaseException:
             stop.set()  # so that the threads end before the error is told
             raise
+        finally:
+            app.reins = None
     if before:
         _tree(app, state, record, stop, before)
     state.apply(

@@ -61,6 +61,7 @@ class Standings:
         self.reused: set[str] = set()  # steps for which nothing was run
         self.again: set[str] = set()  # steps that were done and have to be done again
         self.deeds: dict[str, dict[str, Deed]] = {}  # of steps under way or cut off, by their call
+        self.said: dict[str, tuple[str, ...]] = {}  # what the user has told a step
         self.usage = Usage()
         self.cost_usd: float | None = 0.0  # None once a price is unknown
         self.revisions = 0

@@ -8,7 +8,7 @@ event: `due` tells it, and it counts once it has been applied.
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
-from typing import Protocol, assert_never
+from typing import Literal, Protocol, assert_never
 
 from msgspec import structs
 
@@ -32,6 +32,8 @@ from agent.event import (
     ToolFinished,
     ToolStarted,
     TreeKept,
+    UserSaid,
+    Wish,
     step_of,
 )
 from agent.job import MOST_DEEDS, Attempt, Deed, Job, Revise
@@ -44,6 +46,8 @@ from agent.when import holds, wanted
 
 MOST_REVISIONS = 3  # of a run
 MOST_COPIES = MOST_STEPS  # of one foreach
+CLOSED = {"waiting", "skipped"}  # groups that are so have no part that could be tried again
+MOST_SAID = 20  # messages of the user that a step is told, the newest
 
 
 class Busy(Protocol):
@@ -72,7 +76,9 @@ class State(Standings):
         self._rank: dict[str, tuple[int, int]] = {}  # what starts first: most steps behind it
         self._ready: list[tuple[tuple[int, int], str]] = []  # may be tried now, best first
         self._broken: dict[str, None] = {}  # out of attempts, oldest first
-        self._due: dict[str, StepStarted | StepFinished] = {}
+        self._due: dict[str, StepStarted | StepFinished | PlanRevised] = {}
+        self._wishes: dict[str, UserSaid] = {}  # what the user wants of steps, yet to be done
+        self._replan = ""  # how the user wants the plan to change, until it does
         self._held: dict[str, tuple[str, ...]] = {}  # what running steps hold exclusively
 
     @classmethod
@@ -88,7 +94,7 @@ class State(Standings):
     @property
     def over(self) -> bool:
         """Whether there is nothing left to begin."""
-        return not (self._ready or self._broken or self._due)
+        return not (self._ready or self._broken or self._due or self._replan)
 
     def due(self) -> Event | None:
         """What follows from what has happened and is yet to be recorded, one at a time."""
@@ -100,10 +106,11 @@ class State(Standings):
         One revision at a time: the next failure is judged by the plan that the last one left.
         `busy`: the steps whose jobs are under way.
         """
-        if self._broken and (first := next(iter(self._broken))) not in busy:
+        first = next(iter(self._broken), "")
+        if (self._broken or self._replan) and not (first in busy or "" in busy):
             yield Revise(
-                step=self.steps[first],
-                failure=self.failure(first),
+                step=self.steps[first] if first else Step(id=""),
+                failure=self.failure(first) if first else self._replan,
                 goal=self.goal,
                 steps=self.plan,
                 standing={id: self.standing(id) for id in self.steps},
@@ -129,8 +136,44 @@ class State(Standings):
             failure=self._failures.get(step.id, ""),
             cut_off=self.standing(step.id) == "cancelled",
             deeds=tuple(self.deeds.get(step.id, {}).values()),
+            said=self.said.get(step.id, ()),
             again=step.id in self.again,
         )
+
+    def objection(self, event: UserSaid) -> str:
+        """Why what the user wants can't be done as the run stands; "" if it can."""
+        id, wish = step_of(event), event.wish
+        if self._abandoned or self.finished:
+            return "the run is at its end"
+        if wish == "replan":
+            return "the planner is at work on that already" if self._replan else ""
+        if (step := next((one for one in self.listed if one.id == id), None)) is None:
+            return f"there is no step {id}"
+        return self._objection(step, wish)
+
+    def _objection(self, step: Step, wish: Wish) -> str:
+        id, standing = step.id, self.standing(step.id)
+        named = f"{id} is {standing}"
+        if step.group and standing != "waiting" and self._skips.get(id) != "revision":
+            return f"{id} is a group: name one of its parts"
+        above = {group.id: self.standing(group.id) for group in self._above(step)}
+        if wish == "retry" and (closed := [id for id in above if above[id] in CLOSED]):
+            return f"{closed[0]} is {above[closed[0]]}"
+        match wish:
+            case "tell" if step.do is None or step.group:
+                return f"{id} is done by no agent: there is nobody to tell"
+            case "tell" if id in self._settled:
+                return named
+            case "stop" if standing != "running":
+                return named
+            case "skip" if standing in {"done", "skipped"}:
+                return named
+            case "retry" if standing in {"done", "waiting"} or self._skips.get(id) == "when":
+                return named
+            case "retry" if self._skips.get(id) == "need":
+                return f"{id} was left out for {self._causes[id]}: that can be tried again"
+            case _:
+                return ""
 
     # -- the fold ----------------------------------------------------------------------------
 
@@ -153,6 +196,8 @@ class State(Standings):
                 self._finish(step_of(event), event)
             case PlanRevised():
                 self._revise(step_of(event), event)
+            case UserSaid():
+                self._hear(step_of(event), event)
             case RevisionFailed():
                 self._give_up(step_of(event))
             case ModelCalled(usage=usage, cost_usd=cost):
@@ -192,6 +237,9 @@ class State(Standings):
             group = step.part_of if step.part_of in self.steps else ""
             self._parts.setdefault(group, []).append(step.id)
         self._lay_out("", 0)
+        self._wishes = {id: wish for id, wish in self._wishes.items() if id in self.steps}
+        for id in [*self._wishes]:
+            self._grant(id)
 
     def _lay_out(self, group: str, behind: int) -> None:
         """Put the parts of a group in order ("" for the whole plan), and theirs."""
@@ -288,6 +336,8 @@ class State(Standings):
             self._held[id] = step.exclusive
 
     def _not_ready(self, id: str) -> None:
+        if id not in self._rank:
+            return
         entry = (self._rank[id], id)
         at = bisect_left(self._ready, entry)
         if self._ready[at : at + 1] == [entry]:
@@ -374,6 +424,8 @@ class State(Standings):
                 self.reused.add(id)
         if event.status == "failed":
             self._failures[id] = self.failure(id)
+        if step.id in self._wishes and self._ended_by_wish(step, event):
+            return
         if event.status == "failed" and not step.group and id not in self.refused:
             if self._left.get(id, 0) > 0 and not self._abandoned:
                 self._look_at(id)
@@ -404,21 +456,98 @@ class State(Standings):
         if step.part_of in self.steps:
             self._look_at(step.part_of)
 
+    # -- what the user wants -----------------------------------------------------------------
+
+    def _hear(self, id: str, event: UserSaid) -> None:
+        if self.objection(event):
+            return
+        if event.wish == "replan":
+            self._replan = event.words
+            return
+        if event.words:
+            self.said[id] = (*self.said.get(id, ()), event.words)[-MOST_SAID:]
+        if event.wish != "tell":
+            self._wishes[id] = event
+            self._grant(id)
+
+    def _grant(self, id: str) -> None:
+        """Let what the user wants of a step be due, once no attempt of it is under way."""
+        wish = self._wishes[id]
+        if self.standing(id) == "running":
+            return
+        if wish.wish == "stop":
+            del self._wishes[id]
+            return
+        why = f"the user: {wish.words}" if wish.words else "the user"
+        action: Literal["retry", "skip"] = "retry" if wish.wish == "retry" else "skip"
+        self._due[id] = PlanRevised(step=id, action=action, because=why, by="user")
+
+    def _ended_by_wish(self, step: Step, event: StepFinished) -> bool:
+        """Go on with a step whose attempt the user has ended; whether they have."""
+        if step.group:
+            return False
+        wish = self._wishes[step.id]
+        if event.status != "done" and wish.wish != "stop":
+            self._grant(step.id)
+        else:  # it was done before it could be ended, or is to stay ended
+            del self._wishes[step.id]
+            self._settle(step.id)
+        return True
+
+    def _open(self, id: str) -> None:
+        """Let a step that has ended be one that is to be done, and with it what was left out for
+        it."""
+        self._broken.pop(id, None)
+        if id not in self._settled:
+            return
+        opened, fresh = set[str](), {id}
+        while fresh := fresh - opened:
+            opened |= fresh
+            above = (group.id for one in fresh for group in self._above(self.steps[one]))
+            begun = {group for group in above if self.standing(group) != "waiting"}
+            fresh = begun | {one for one in self._skips if self._left_out_for(one, opened)}
+        for one in opened:
+            self._settled.discard(one)
+            if self._skips.pop(one, None) and one not in self.tries:
+                self.status.pop(one, None)
+            elif self.steps[one].group:
+                self.status[one] = "running"
+            elif self.standing(one) == "skipped":
+                self.status[one] = "cancelled"
+        self._rebuild()
+
+    def _left_out_for(self, id: str, of: set[str]) -> bool:
+        """Whether a skipped step was skipped for what became of one of these."""
+        if id not in self.steps or id not in self._settled:
+            return False
+        if self._skips[id] == "when":
+            return not of.isdisjoint(self.steps[id].asks)
+        return self._causes.get(id) in of
+
     # -- revisions ---------------------------------------------------------------------------
 
     def _revise(self, id: str, event: PlanRevised) -> None:
-        self.revisions += 1
+        if event.by == "user":
+            self._asked_for(id)
+        elif id in self._broken:
+            self.revisions += 1
+        else:
+            return  # the user has decided before the planner
         self._broken.pop(id, None)
         match event.action:
             case "retry":
                 changed = {step.id: step for step in (event.plan.steps if event.plan else ())}
                 self._set({**self.steps, id: changed.get(id, self.steps[id])})
                 self._left[id] = self.steps[id].tries
+                self._not_ready(id)
                 self._look_at(id)
             case "skip":
+                self._not_ready(id)
                 self.status[id], self._skips[id] = "skipped", "revision"
                 self.text[id], self.error[id] = f"skipped: {event.because or 'revised'}", ""
                 self._settle(id)
+                if self._unmet.get(id):  # what waits for it may have to wait for the same
+                    self._rebuild()
             case "replace":
                 assert event.plan, "a replacing revision has a plan"
                 self._replace(id, event.plan, event.kept)
@@ -428,8 +557,20 @@ class State(Standings):
                 assert_never(event.action)
         self._last_revision()
 
+    def _asked_for(self, id: str) -> None:
+        """What the user has asked for is about to be."""
+        self._due.pop(id, None)
+        self._wishes.pop(id, None)
+        if id:
+            self._open(id)
+        else:
+            self._replan = ""
+
     def _give_up(self, id: str) -> None:
-        """The failure stays: no valid revision was given for it."""
+        """The failure stays: no valid revision was given for it. Or the plan stays as it is."""
+        if id not in self._broken:
+            self._replan = self._replan if id else ""
+            return
         self.revisions += 1
         self._broken.pop(id, None)
         self._settle(id)
@@ -444,7 +585,7 @@ class State(Standings):
 
     def _abandon(self, id: str) -> None:
         self._abandoned = True
-        given_up = [id, *self._broken]
+        given_up = [*filter(None, [id]), *self._broken]
         self._broken, self._ready = {}, []
         for other in given_up:
             self._settle(other)
@@ -457,7 +598,10 @@ class State(Standings):
         well and what is under way. A group with a failed part is dissolved: the parts of it that
         are kept stand for themselves."""
         dissolved = {
-            group.id for id in (failed, *self._broken) for group in self._above(self.steps[id])
+            group.id
+            for id in (failed, *self._broken)
+            if id
+            for group in self._above(self.steps[id])
         }
         ids: set[str] = set()
         for id, step in self.steps.items():
@@ -484,8 +628,9 @@ class State(Standings):
         new = {step.id: step for step in plan.steps}
         kept |= {id: new[id] for id in judged if id in self.steps and id in new}
         for id in {*self.steps, *new} - kept.keys():
-            for known in (self.status, self._failures, self.deeds, self.hashes):
+            for known in (self.status, self._failures, self.deeds, self.hashes, self.said):
                 known.pop(id, None)
+            self._wishes.pop(id, None)
             self.again.discard(id)
             self.reused.discard(id)
             self._copied.discard(id)

@@ -9,7 +9,16 @@ from msgspec import structs
 from agent.engine.revision import revised
 from agent.engine.run import drive
 from agent.engine.speech import LooseRevision
-from agent.event import Event, PlanCreated, RevisionFailed, RunResumed, Status, StepFinished
+from agent.event import (
+    Event,
+    PlanCreated,
+    RevisionFailed,
+    RunResumed,
+    Status,
+    StepFinished,
+    UserSaid,
+    step_of,
+)
 from agent.job import Attempt, Job, Revise
 from agent.plan import Plan, checked, convert
 from agent.state import State
@@ -21,7 +30,9 @@ End: TypeAlias = StepFinished | str
 class Written:
     """`ends`: of a step, how its attempts end; what is not said ends done, without a text.
     `revisions`: what the model says to each failure; None: nothing that is valid. `life`: how many
-    jobs end before the pool is stopped. `last`: steps whose jobs end when no others are left."""
+    jobs end before the pool is stopped. `last`: steps whose jobs end when no others are left.
+    `said`: what the user says as soon as a step is under way; of the attempt that it is about, if
+    there is one, it is the end, unless it is words alone."""
 
     def __init__(
         self,
@@ -30,10 +41,12 @@ class Written:
         size: int = 4,
         life: int = 10_000,
         last: Sequence[str] = (),
+        said: Sequence[tuple[str, UserSaid]] = (),
     ) -> None:
         self._ends = {id: list(many) for id, many in ends.items()}
         self._revisions, self._size, self._life = list(revisions), size, life
-        self._last = last
+        self._last, self._said = last, list(said)
+        self._ended: set[str] = set()
         self._jobs: list[Job] = []
         self.begun: list[Job] = []
 
@@ -56,6 +69,11 @@ class Written:
         self.begun.append(job)
 
     def next(self) -> Event:
+        if self._said and self._said[0][0] in self:
+            _, wanted = self._said.pop(0)
+            if wanted.wish != "tell" and step_of(wanted) in self:
+                self._ended.add(step_of(wanted))
+            return wanted
         self._life -= 1
         job = next((job for job in self._jobs if job.step.id not in self._last), self._jobs[0])
         self._jobs.remove(job)
@@ -64,6 +82,9 @@ class Written:
             if said is None:
                 return RevisionFailed(step=job.step.id, because="no call")
             return revised(job, LooseRevision(**said))
+        if job.step.id in self._ended:
+            self._ended.discard(job.step.id)
+            return StepFinished(step=job.step.id, status="cancelled", summary="ended by the user")
         many = self._ends.get(job.step.id)
         end = many.pop(0) if many else "" if many is None else "!no more"
         if isinstance(end, str):

@@ -10,6 +10,7 @@ from threading import Thread
 from agent.app import App, People
 from agent.commands.desk import Desk, Do
 from agent.commands.front import directory, load, output, say_error, session_of
+from agent.commands.live import Live
 from agent.commands.signals import heard
 from agent.commands.slash import COMMANDS, CYCLE, OTHERS, named, offered
 from agent.commands.talk import called, row
@@ -68,6 +69,7 @@ class Repl:
         )
         self.reading = False  # whether the user is at the prompt
         self.queue = deque[str](maxlen=MOST_QUEUED)  # lines typed while a model was at work
+        self.live = Live(self.app, self.terminal)
         self.terminal.listen(self.heard)
         session = self.session(typed)
         self.desk = Desk(
@@ -137,8 +139,9 @@ class Repl:
                     self.reading = False
 
     def heard(self, line: str) -> None:
-        """A line that was typed while a model is at work: it is answered when that has ended."""
-        if line.strip():
+        """A line that was typed while a model is at work: what is not about the run under way is
+        answered when that has ended."""
+        if line.strip() and not self.live.heard(line):
             self.queue.append(line)
             self.terminal.say([self.out.styled("dim", f"› {one_line(line, 400)} (next)")])
 

@@ -282,6 +282,19 @@ class Screen:
         """Inside, the model is at work on an answer: a terminal shows so."""
         return self._terminal.turn() if self._terminal else nullcontext()
 
+    def listen(self, app: App) -> None:
+        """Take what the user types while a run of `app` is under way."""
+        if self._terminal and self._keys and self._out.fancy:
+            from agent.commands.live import HELP, Live
+
+            terminal, live = self._terminal, Live(app, self._terminal)
+
+            def heard(line: str) -> None:
+                if line.strip() and not live.heard(line):
+                    terminal.say(HELP.split("\n"))
+
+            terminal.listen(heard)
+
     def people(self, stop: Stop) -> People:
         """Who can be asked: the user, where progress is shown at the terminal they type at."""
         if not (self._terminal and self._keys and self._out.tty):

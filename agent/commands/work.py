@@ -134,6 +134,7 @@ def run(typed: argparse.Namespace) -> int:
     screen = Screen(typed)
     with opened(typed, screen.sinks, people=screen.people) as app:
         source: Source
+        screen.listen(app)
         if is_path(what):
             made, source, vouched = planfile.load(Path(what)), "file", True
         else:
@@ -170,6 +171,7 @@ def resume(typed: argparse.Namespace) -> int:
     """`ts resume [RUN]`: go on with a run, the newest unfinished one if none is named."""
     screen = Screen(typed)
     with opened(typed, screen.sinks, people=screen.people) as app:
+        screen.listen(app)
         place = workspace.find(app.cwd, typed.words[0]) if typed.words else unfinished(app.cwd)
         screen.recall(log.read(place.log))
         return screen.finish(app, resume_run(app, place))

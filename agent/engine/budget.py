@@ -6,7 +6,7 @@ goes by what is really spent. So calls side by side can't pass a limit by more t
 could: the last one, whose price is only known when it has been made.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition
 from time import monotonic
@@ -216,10 +216,17 @@ def within(
     return counted
 
 
-class Notes:
-    """What a step's agent is told when its attempt comes near its end."""
+def unsaid() -> Sequence[str]:
+    """Nothing that the user has said."""
+    return ()
 
-    def __init__(self, turns: int) -> None:
+
+class Notes:
+    """What a step's agent is told when its attempt comes near its end, and what the user says to it
+    in the meantime: `heard` gives that, each word of it once."""
+
+    def __init__(self, turns: int, heard: Callable[[], Sequence[str]] = unsaid) -> None:
+        self._heard = heard
         self._left = turns
         self._near = LAST if turns > 2 * LAST else 0
         self._said: dict[int, str] = {}  # by place in the conversation
@@ -235,10 +242,13 @@ class Notes:
         if self._near and self._left == self._near:
             self.add(f"{LAST} model calls are left")
         self._left -= 1
+        told = [from_user(words) for words in self._heard()]
         if self._more:
-            words = "; ".join(self._more)
-            self._said[len(request.messages) - 1] = f"({words}: finish now, and report.)"
+            told.append(f"({'; '.join(self._more)}: finish now, and report.)")
             self._more.clear()
+        if told:
+            at = len(request.messages) - 1
+            self._said[at] = "\n\n".join(filter(None, [self._said.get(at, ""), *told]))
         if not self._said:
             return request
         messages = [
@@ -248,6 +258,11 @@ class Notes:
             for at, message in enumerate(request.messages)
         ]
         return structs.replace(request, messages=tuple(messages))
+
+
+def from_user(words: str) -> str:
+    """How an agent is told what the user says to it while it works."""
+    return f"<user>\n{words}\n</user>"
 
 
 def hurried(provider: Provider, notes: Notes) -> Provider:

@@ -151,6 +151,9 @@ def step(job: Attempt, values: dict[str, str], workspace: str) -> str:
         parts.append(
             "This step was done before, but what it left there is gone or was changed: do it again."
         )
+    if job.said:
+        told = "\n".join(f"<user>\n{words}\n</user>" for words in job.said)
+        parts.append(f"The user has said about this step:\n{told}")
     if job.cut_off:
         parts.append(interrupted(job.deeds))
     parts.append(f'<step id="{step.id}">{filled(step.do or "", values)}</step>')
@@ -207,8 +210,10 @@ def result(told: Told) -> str:
 
 
 def revision(job: Revise) -> str:
-    """The message to the model that judges a failure."""
+    """The message to the model that judges a failure, or changes the plan as the user wants."""
     failed = job.step
+    if not failed.id:
+        return wanted(job)
     lines = outline(job.steps, failed.id, "← failed", job.standing)
     told = failed.do or failed.run or failed.skill or ""
     verify = f"\nIts check: {failed.verify}" if failed.verify else ""
@@ -220,6 +225,21 @@ def revision(job: Revise) -> str:
             f'The step that failed, "{failed.id}":\n{told}{verify}',
             f"<failure>\n{cut(job.failure, INLINE)}\n</failure>",
             f"A plan that replaces this one keeps, and may need: {kept}",
+        ]
+    )
+
+
+def wanted(job: Revise) -> str:
+    lines = outline(job.steps, "", "", job.standing)
+    kept = ", ".join(step.id for step in job.kept[:200]) or "none"
+    return "\n\n".join(
+        [
+            f"Goal: {job.goal}",
+            "No step has failed: the user wants another plan. The plan and how it stands:\n"
+            + "\n".join(lines),
+            f"<user>\n{cut(job.failure, INLINE)}\n</user>",
+            "Call revise_plan with `replace` and all the steps that are still to be done from "
+            f"here on. What is done or under way stays, and may be needed: {kept}",
         ]
     )
 

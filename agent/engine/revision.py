@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import msgspec
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from agent.engine import prompt
 from agent.engine.chat import silent
@@ -43,7 +43,7 @@ def decided(
     )
 
     def refused(why: str) -> RevisionFailed:
-        return RevisionFailed(step=job.step.id, because=why)
+        return RevisionFailed(step=job.step.id or UNSET, because=why)
 
     try:
         reply = provider(request, silent)
@@ -69,6 +69,9 @@ def revised(
 ) -> PlanRevised:
     """The event of a revision. Raises UsageError, ValidationError for new steps that can't run."""
     plan, kept = None, tuple[str, ...]()
+    users = not job.step.id
+    if users and words.action not in {"replace", "abort"}:
+        raise UsageError(f"the model left the plan as it is: {words.because or words.action}")
     if words.action == "retry" and words.do.strip() and job.step.do is not None:
         again = structs.replace(job.step, do=words.do)
         plan = Plan(
@@ -88,5 +91,10 @@ def revised(
         fresh = expanded(Plan(steps=fresh), find).steps
         plan = checked(Plan(goal=job.goal, steps=(*job.kept, *fresh)))
     return PlanRevised(
-        step=job.step.id, action=words.action, plan=plan, because=words.because, kept=kept
+        step=job.step.id or UNSET,
+        action=words.action,
+        plan=plan,
+        because=f"the user: {job.failure}" if users else words.because,
+        kept=kept,
+        by="user" if users else "model",
     )

@@ -8,12 +8,21 @@ from time import monotonic
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from agent.engine import prompt
-from agent.engine.budget import Budget, Notes, StepBudget, hurried, uncounted, within
+from agent.engine.budget import (
+    Budget,
+    Notes,
+    StepBudget,
+    from_user,
+    hurried,
+    uncounted,
+    within,
+)
 from agent.engine.chat import SHOWN, converse
 from agent.engine.guard import Gate, all_guarded, cut
+from agent.engine.reins import Reins
 from agent.engine.reuse import Made, Reuse
 from agent.engine.revision import decided, no_skill
 from agent.engine.speech import Inquire, Report, ask_oracle, ask_user, report
@@ -118,6 +127,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     reuse: Reuse | None = None  # None: nothing is, nor can be later
     find: Callable[[str], Plan] = no_skill  # the skill of a name, for the steps of a revision
     keep: Keep = unkept
+    reins: Reins = msgspec.field(default_factory=Reins)  # what the user says meanwhile
 
     def __call__(self, job: Job, emit: Emit) -> Event:
         """Do the job. What is no step's failure (a service, a budget, a stop) sets the stop flag of
@@ -132,6 +142,8 @@ class Worker(Struct, frozen=True, kw_only=True):
         except StoppedError as error:
             done = self.cancelled(job, str(error))
         except (ServiceError, SetupError) as error:
+            if isinstance(job, Revise) and not job.step.id:  # the plan goes on as it is
+                return RevisionFailed(because=worded(error))
             self.context.stop.set(error.exit_code, f"{error}\n{error.hint}".strip())
             done = self.cancelled(job, str(error))
         except BudgetError as error:
@@ -145,8 +157,10 @@ class Worker(Struct, frozen=True, kw_only=True):
             done = self.cancelled(job, what)
         if isinstance(job, Revise):
             if not self.context.stop.is_set:
-                return RevisionFailed(step=job.step.id, because=done.summary)
-            return Notice(step=job.step.id, text=f"the revision was interrupted: {done.summary}")
+                return RevisionFailed(step=job.step.id or UNSET, because=done.summary)
+            return Notice(
+                step=job.step.id or UNSET, text=f"the revision was interrupted: {done.summary}"
+            )
         if spent.refused and done.status in {"done", "failed"}:
             why = "a permission was needed and nobody could be asked"
             said = done.error or done.summary
@@ -171,7 +185,8 @@ class Worker(Struct, frozen=True, kw_only=True):
         seconds = step.timeout or (AGENT_SECONDS if step.run is None else COMMAND_SECONDS)
         env = {**self.context.env, **variables(job, self.workspace)}
         context = self.context.fresh(self.context.stop.child(seconds), env=env)
-        made = self.reuse.made(job) if self.reuse else None
+        self.reins.bind(step.id, context.stop)
+        made = self.reuse.made(job) if self.reuse and not job.said else None
         before = self.tree(step, "before", emit)
         try:
             done = self.reused(job, made, context, emit)
@@ -262,13 +277,16 @@ class Worker(Struct, frozen=True, kw_only=True):
                 seconds=round(monotonic() - began, 3),
             )
         )
+        if context.stop.why != TIME:
+            context.stop.check()
         self.context.stop.check()
         return ran
 
     def agent(self, job: Attempt, context: Context, emit: Emit) -> StepFinished:
         step = job.step
         turns = step.max_turns or self.max_turns
-        notes, own = Notes(turns), StepBudget(step.max_tokens, step.max_cost_usd)
+        notes = Notes(turns, lambda: self.reins.words(step.id))
+        own = StepBudget(step.max_tokens, step.max_cost_usd)
 
         def spent(event: Event) -> None:
             """Count each call that was paid for, those for one reply and for others as well."""
@@ -307,6 +325,10 @@ class Worker(Struct, frozen=True, kw_only=True):
             emit,
             turns=turns,
         )
+        while words := self.reins.words(step.id):  # said after its last call
+            told = Message(role="user", text="\n\n".join(map(from_user, words)))
+            request = structs.replace(talk.request, messages=(*talk.request.messages, told))
+            talk = converse(request, provider, tools, context, emit, turns=turns)
         if talk.ended_by is None:
             return StepFinished(status="done", summary=talk.reply.message.text)
         said = msgspec.convert(report.read(talk.ended_by.input), Report, from_attributes=True)
@@ -401,7 +423,7 @@ class _Spent:
                 self.refused = True
             case _:
                 pass
-        self._emit(structs.replace(event, step=self.step))
+        self._emit(structs.replace(event, step=self.step or UNSET))
 
 
 def commanding(step: Step) -> Step:

@@ -24,6 +24,7 @@ from agent.event import (
     ToolFinished,
     ToolStarted,
     TreeKept,
+    UserSaid,
     step_of,
 )
 from agent.plan import Step
@@ -76,8 +77,13 @@ class Story:
         self.state = State()
         self._styled, self._width, self._level = styled, width, level
         self._brief = brief and level != "verbose"
+        self._why_not = ""  # why what the user wanted last can't be done
         self._began: dict[str, str] = {}  # time of a step's last start
         self._asked: dict[tuple[str, str], ToolStarted] = {}  # calls under way
+
+    @property
+    def width(self) -> int:
+        return self._width()
 
     def recall(self, events: Iterable[Event]) -> None:
         """Take in what has happened before, without telling it."""
@@ -90,6 +96,7 @@ class Story:
             self.state = State()
             self._began, self._asked = {}, {}
         before = self.state.steps
+        self._why_not = self.state.objection(event) if isinstance(event, UserSaid) else ""
         self.state.apply(event)
         width = self._width()
         for style, text in self._told(event, before):
@@ -106,7 +113,7 @@ class Story:
                 yield from self._started(event)
             case StepFinished():
                 yield from self._finished(event)
-            case PlanCreated() | PlanRevised() | RevisionFailed() | RunResumed():
+            case PlanCreated() | PlanRevised() | RevisionFailed() | RunResumed() | UserSaid():
                 yield from self._planned(event, before)
             case RunStarted(run=run, model=model, cwd=cwd):
                 if self._level == "verbose":
@@ -128,6 +135,12 @@ class Story:
                 yield from self._more(event)
             case _:
                 assert_never(event)
+
+    def _wished(self, event: UserSaid) -> Iterator[tuple[str, str]]:
+        about = " ".join(filter(None, [event.wish, one_line(step_of(event), 60)]))
+        yield "bold", f"› {about}" + (f": {one_line(event.words, 400)}" if event.words else "")
+        if self._why_not:
+            yield "yellow", f"  {safe(self._why_not)}"
 
     def _of(self, event: Event) -> str:
         name = step_of(event)
@@ -204,7 +217,7 @@ class Story:
 
     def _planned(
         self,
-        event: PlanCreated | PlanRevised | RevisionFailed | RunResumed,
+        event: PlanCreated | PlanRevised | RevisionFailed | RunResumed | UserSaid,
         before: dict[str, Step],
     ) -> Iterator[tuple[str, str]]:
         if self._level == "quiet":
@@ -216,7 +229,7 @@ class Story:
                 rows_of = described(plan, width, most=most, at_once=at_once(plan))
                 yield "", "\n".join(rows_of)
             case PlanRevised(action=action, plan=plan):
-                words = f"↻ {self._of(event).removesuffix(': ')} {REVISED[action]}"
+                words = f"↻ {self._of(event).removesuffix(': ') or 'the plan'} {REVISED[action]}"
                 why = one_line(event.because, 400)
                 yield "magenta", words + (f" — {why}" if why else "")
                 fresh = [step for step in (plan.steps if plan else ()) if step.id not in before]
@@ -224,6 +237,8 @@ class Story:
                     yield "", "\n".join(rows(fresh, width, most=most))
             case RevisionFailed(because=because):
                 yield "magenta", f"↻ {self._of(event)}no revision — {one_line(because, 400)}"
+            case UserSaid():
+                yield from self._wished(event)
             case RunResumed(attempt=attempt, again=again, changed=changed):
                 yield "magenta", f"↻ resumed (attempt {attempt}): {self.progress}"
                 for id in again:

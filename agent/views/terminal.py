@@ -22,6 +22,7 @@ from agent.event import (
     ToolStarted,
     step_of,
 )
+from agent.state import State
 from agent.views import figures
 from agent.views.gist import diff, gist, hint
 from agent.views.lines import Level, Story
@@ -92,6 +93,22 @@ class Terminal:
         """What has been typed of a line that is not ended; it is forgotten here."""
         with self._region.lock:
             return self._region.typed.take()
+
+    @property
+    def state(self) -> State | None:
+        """The run that is shown, None where there is none. To be read while all is `still`."""
+        return self._story.state if self._in_run else None
+
+    def still(self) -> AbstractContextManager[object]:
+        """Inside, nothing is taken in."""
+        return self._region.lock
+
+    @property
+    def width(self) -> int:
+        return self._out.width
+
+    def styled(self, style: str, text: str) -> str:
+        return self._out.styled(style, text)
 
     def say(self, lines: Iterable[str]) -> None:
         """Print lines (safe) above the foot."""

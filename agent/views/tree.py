@@ -24,16 +24,24 @@ from agent.event import (
     ToolStarted,
     step_of,
 )
-from agent.job import Revise
+from agent.job import Revise, Standing
 from agent.plan import Step
 from agent.state import State
 from agent.views import figures
 from agent.views.gist import gist
 from agent.views.plain import cells, cut, one_line, padded
-from agent.views.plan_text import Style, depth, does
+from agent.views.plan_text import Style, depth, does, unstyled
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 PLAIN_FRAMES = "|/-\\"
+SIGNS: Mapping[Standing, tuple[str, str]] = {
+    "waiting": ("dim", "·"),
+    "running": ("cyan", "▸"),
+    "done": ("green", "✓"),
+    "failed": ("red", "✗"),
+    "skipped": ("dim", "↷"),
+    "cancelled": ("yellow", "⊘"),
+}
 THINKS = "thinks"
 WORDS = 400  # characters that are kept of what an agent says
 MOST_ROWS = 20
@@ -210,3 +218,31 @@ class Tree:
 def _last(text: str) -> str:
     """The line that is being written, or the one before while it is still empty."""
     return next((line for line in reversed(text.split("\n")) if line.strip()), "")
+
+
+def whole(state: State, width: int, *, styled: Style = unstyled) -> Iterator[str]:
+    """Every step of a run, parts under their group: how it stands, and what came of it, or what it
+    waits for."""
+    names = [2 * depth(step, state.steps) + cells(step.id) for step in state.listed]
+    wide = min(max(names, default=0), max(width // 3, 8))
+    for step in state.listed:
+        style, sign = SIGNS[state.standing(step.id)]
+        indent = "  " * depth(step, state.steps)
+        spent = state.spent.get(step.id)
+        used = [
+            figures.took(state.seconds[step.id]) if step.id in state.seconds else "",
+            figures.tokens(spent.total) if spent else "",
+        ]
+        words = " · ".join(filter(None, [*used, _outcome(step, state)]))
+        name = padded(indent + one_line(step.id, wide), wide)
+        yield styled(style, cut(f"  {sign} {name}  {words}", width - 1).rstrip())
+
+
+def _outcome(step: Step, state: State) -> str:
+    standing = state.standing(step.id)
+    if standing == "waiting":
+        needs = ", ".join(one_line(id, 40) for id in step.after)
+        return f"needs {needs}" if needs else does(step, WORDS)
+    if standing == "running":
+        return does(step, WORDS)
+    return one_line(state.failure(step.id), WORDS)

@@ -1,6 +1,7 @@
 """Any plan, a pool that ends jobs as an example's data decide, and a witness of what is logged."""
 
 from collections.abc import Sequence
+from typing import get_args
 
 from hypothesis import strategies as st
 from msgspec import structs
@@ -16,6 +17,8 @@ from agent.event import (
     Status,
     StepFinished,
     StepStarted,
+    UserSaid,
+    Wish,
     step_of,
 )
 from agent.job import Attempt, Job, Revise
@@ -24,6 +27,7 @@ from agent.order import overlap
 from agent.plan import Plan, Step, checked
 from agent.when import holds, named
 
+WISHES: tuple[Wish, ...] = get_args(Wish)
 PATHS = st.sampled_from(["a.py", "src/**", "src/b.py", "*.md"])
 GLOBS = st.none() | st.lists(PATHS, max_size=2).map(tuple)
 
@@ -70,6 +74,8 @@ def plans(draw: st.DrawFn, most: int = 7) -> Plan:
 class Hands:
     """A pool without threads: the test's data decide which job ends next, and how."""
 
+    most_asked = 1  # revisions at once
+
     def __init__(self, data: st.DataObject, size: int, life: int) -> None:
         self.data, self.size, self.jobs, self.life = data, size, list[Job](), life
 
@@ -92,7 +98,8 @@ class Hands:
         assert not job.step.group, "a group is done by its parts"
         self.jobs.append(job)
         assert len(self) <= self.size, "more jobs than there is room for"
-        assert sum(isinstance(job, Revise) for job in self.jobs) <= 1, "two revisions at once"
+        asked = sum(isinstance(job, Revise) for job in self.jobs)
+        assert asked <= self.most_asked, "two revisions at once"
         steps = [job.step for job in self.jobs if isinstance(job, Attempt)]
         for n, one in enumerate(steps):
             for other in steps[:n]:
@@ -149,6 +156,40 @@ class Hands:
         return checked(Plan(goal="", steps=(*kept.values(), *new, extra)))
 
 
+class Ruled(Hands):
+    """The same, and a user who now and then wants something of a step, or another plan. An attempt
+    that they have ended may still come to an end of its own. What the planner is asked may be
+    decided by the user before it answers, so that it is asked something else."""
+
+    most_asked = 4
+
+    def __init__(self, data: st.DataObject, size: int, life: int, wishes: int) -> None:
+        super().__init__(data, size, life)
+        self.wishes, self.ended = wishes, set[str]()
+
+    def next(self) -> Event:
+        if self.wishes and self.data.draw(st.integers(0, 2)) == 2:
+            self.wishes -= 1
+            wish = self.data.draw(st.sampled_from(WISHES))
+            if wish == "replan":
+                return UserSaid(wish=wish, words="otherwise")
+            id = self.data.draw(st.sampled_from([step.id for step in self.jobs[0].steps]))
+            if wish != "tell" and id in self:
+                self.ended.add(id)
+            return UserSaid(step=id, wish=wish, words=self.data.draw(st.sampled_from(["", "so"])))
+        event = super().next()
+        id = step_of(event)
+        if isinstance(event, PlanRevised) and not id:
+            if event.action in {"retry", "skip"}:
+                return RevisionFailed(step=id, because="the plan stays")
+            return structs.replace(event, by="user")
+        if isinstance(event, StepFinished) and id in self.ended:
+            self.ended.discard(id)
+            if self.data.draw(st.booleans()):
+                return structs.replace(event, status="cancelled")
+        return event
+
+
 def clash(one: Step, other: Step) -> bool:
     def writes(step: Step) -> tuple[str, ...]:
         return step.writes if step.writes is not None else () if step.reads is not None else ("**",)
@@ -173,6 +214,8 @@ class Witness:
                 self.planned(plan, event.kept if isinstance(event, PlanRevised) else ())
             case RunResumed(again=again):
                 self.reopened(again)
+            case PlanRevised(action="retry", by="user"):
+                self.reopened([id])
             case PlanRevised(action="skip"):
                 self.status[id] = "skipped"
                 self.met.add(id)
@@ -185,6 +228,7 @@ class Witness:
                 self.status[id] = "running"
             case StepFinished(status=status, summary=summary):
                 self.status[id] = status
+                self.met.discard(id)
                 free = id in self.steps and self.steps[id].allow_failure
                 if status == "done" or (status == "failed" and free):
                     self.met.add(id)
@@ -227,7 +271,7 @@ class Witness:
             assert holds(step.when, self.status), f"{step.id} was begun against its `when`"
 
     def skipped(self, id: str, why: str) -> None:
-        if why.startswith("when "):
+        if why.startswith(("when ", "the user")):  # its own, or that of a group left out
             self.met.add(id)
             return
         cause, _, how = why.rpartition(" ")

@@ -26,6 +26,8 @@ from agent.event import (
     RevisionFailed,
     StepFinished,
     ToolFinished,
+    UserSaid,
+    Wish,
 )
 from agent.job import Attempt, Job, Revise, Told
 from agent.message import Message, Reply, Request, Say, Usage
@@ -835,3 +837,52 @@ def test_a_model_that_can_t_be_had_for_a_revision_is_no_endless_question(tmp_pat
     bench = Bench(tmp_path)
     bench.worker = structs.replace(bench.worker, models=none)
     assert revision(bench) == RevisionFailed(step="bad", because="the price is not known")
+
+
+# -- what the user says meanwhile --------------------------------------------------------------
+
+
+def saying(wish: Wish, words: str = "") -> UserSaid:
+    return UserSaid(step="a", wish=wish, words=words)
+
+
+def test_an_agent_hears_the_user_before_its_next_call_and_from_then_on(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, calls("bash", command="true"), calls("bash", command="true"), "done")
+    reins = bench.worker.reins
+    reins.begin("a")
+    reins.hand_on(saying("tell", "use tabs"))
+    bench.do(Step(id="a", do="x"))
+    first, *_, last = [request.messages for request in bench.model.requests]
+    assert first[0].text.endswith("<user>\nuse tabs\n</user>")
+    assert last[0].text == first[0].text
+    assert all("use tabs" not in message.text for message in last[1:])
+
+
+def test_an_agent_that_has_ended_is_called_once_more_for_words_that_came_late(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path, "is done", "with tabs")
+    reins, model = bench.worker.reins, bench.model
+
+    def late(request: Request, say: Say) -> Reply:
+        reply = model(request, say)
+        if len(model.requests) == 1:
+            reins.hand_on(saying("tell", "use tabs"))
+        return reply
+
+    reins.begin("a")
+    bench.worker = structs.replace(bench.worker, models=lambda name, stop, emit: late)
+    assert bench.do(Step(id="a", do="x")).summary == "with tabs"
+    assert model.requests[-1].messages[-1].text == "<user>\nuse tabs\n</user>"
+
+
+def test_a_command_and_an_agent_are_ended_by_the_user(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "never")
+    reins = bench.worker.reins
+    for step in (Step(id="a", run="sleep 60"), Step(id="a", do="x")):
+        reins.begin("a")
+        reins.hand_on(saying("stop"))
+        end = bench.do(step)
+        assert (end.status, end.summary) == ("cancelled", "ended by the user")
+        reins.end("a")
+    assert not bench.stop.is_set
