@@ -53,6 +53,7 @@ from agent.store import skills as skillfiles
 from agent.store.content import Content
 from agent.store.disk import leads
 from agent.store.environment import outside
+from agent.store.manners import Manners
 from agent.tool import Context, Outcome, Tool
 from agent.views.ask import nobody
 from agent.views.forecast import forecast
@@ -476,7 +477,7 @@ class App:
         self._near(name)
         with self._lock:
             if name not in self._providers:
-                self._providers[name] = services.build(
+                made = services.build(
                     name,
                     self.loaded.keys,
                     urls=self.urls,
@@ -485,6 +486,8 @@ class App:
                     idle=self.settings.stream_idle,
                     cwd=self.cwd,
                 )
+                memory = Manners(settingsfile.home())
+                self._providers[name] = services.remember(made, memory)
             return self._providers[name]
 
     # -- tools ----------------------------------------------------------------------------------

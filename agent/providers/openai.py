@@ -5,22 +5,24 @@ be done without is answered by asking once more without it.
 """
 
 import json
-import re
 import threading
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
+from msgspec import ValidationError, convert, structs, to_builtins
 
 from agent.errors import ModelError
 from agent.message import Call, Image, Message, Reply, Request, Say
 from agent.providers import failure
 from agent.providers.choices import Assembly
+from agent.providers.lessons import lesson
+from agent.providers.told import apart, told
 from agent.providers.turns import identifier, output, title, turns
 from agent.providers.wire import (
     AGENT,
     Answered,
     Dialect,
     Endpoint,
+    Memory,
     Pulse,
     base,
     body,
@@ -30,6 +32,7 @@ from agent.providers.wire import (
     opened,
     strict,
 )
+from agent.providers.written import Reader, heard
 
 if TYPE_CHECKING:
     import httpx2
@@ -44,10 +47,16 @@ class OpenAI:
     """A provider; see agent.seams. Threads may share it."""
 
     def __init__(
-        self, endpoint: Endpoint, dialect: Dialect | None = None, *, keyless: bool = False
+        self,
+        endpoint: Endpoint,
+        dialect: Dialect | None = None,
+        *,
+        keyless: bool = False,
     ) -> None:
         self._endpoint = structs.replace(endpoint, url=site(endpoint.url))
-        self._dialect = dialect or Dialect()
+        self._start = dialect or Dialect()
+        self._known: Dialect | None = None  # what it is asked in, once that is decided
+        self._memory: Memory | None = None
         self._keyless = keyless  # whether it may be asked without a key
         self._url = self._endpoint.url + "/chat/completions"
         self._lock = threading.Lock()
@@ -67,17 +76,46 @@ class OpenAI:
                 self._http = client(self._endpoint, headers, self)
             return self._http
 
+    def remember(self, memory: Memory) -> None:
+        """Go by what has been learned of the server before, and note what will be."""
+        self._memory, self._known = memory, None
+
+    @property
+    def _server(self) -> str:
+        return f"{self._endpoint.name} {self._endpoint.url}"
+
+    @property
+    def _dialect(self) -> Dialect:
+        if self._known is None:
+            before = self._memory.recall(self._server) if self._memory else {}
+            try:
+                self._known = convert({**to_builtins(self._start), **before}, Dialect)
+            except ValidationError:  # another version has written it
+                self._known = self._start
+        return self._known
+
     def __call__(self, request: Request, say: Say) -> Reply:
         if self._endpoint.key or not self._keyless:
             failure.check_key(self._endpoint)
-        for _ in range(5):
+        for _ in range(8):
+            dialect = self._dialect
             sent = self._sent(request)
             try:
+                if request.tools and (dialect.reads or not dialect.tools):
+                    return self._read_from_text(sent, request, say)
                 return self._ask(sent, request, say)
             except Answered as answer:
                 if not self._learns(answer, sent):
                     raise failure.of_answer(answer, self._endpoint) from None
         raise ModelError(f"{self._endpoint.name}: no manner of asking was taken")
+
+    def _read_from_text(self, sent: dict[str, Any], request: Request, say: Say) -> Reply:
+        """One request, in whose reply calls may stand in the text."""
+        reader = Reader(request.tools)
+        reply = self._ask(sent, request, heard(reader, say))
+        if rest := reader.end():
+            say(rest)
+        return reader.read(reply, request)
 
     def _ask(self, sent: dict[str, Any], request: Request, say: Say) -> Reply:
         """One request. Raises Answered for what is no reply, ModelError for what breaks it."""
@@ -124,34 +162,27 @@ class OpenAI:
         return None
 
     def _learns(self, answer: Answered, sent: dict[str, Any]) -> bool:
-        """Whether a refusal names a field that can be done without and has not yet been."""
+        """Whether a refusal names what can be done without and has not yet been."""
         words = failure.said(answer.body)[1]
-        if answer.status not in (400, 422) or not UNFIT.search(words):
+        easier = lesson(self._dialect, answer.status, words, sent)
+        if easier is None:
             return False
-        dialect = self._dialect
-        easier = dialect
-        if "stream_options" in words and "stream_options" in sent:
-            easier = structs.replace(dialect, counts=False)
-        elif "max_completion_tokens" in words and "max_tokens" in sent:
-            easier = structs.replace(dialect, limit="max_completion_tokens")
-        elif "max_completion_tokens" in words and "max_completion_tokens" in sent:
-            easier = structs.replace(dialect, limit="max_tokens")
-        elif "tool_choice" in words and "tool_choice" in sent:
-            milder: Any = "required" if dialect.forces == "function" else ""
-            easier = structs.replace(dialect, forces=milder)
-        elif dialect.reasoning and dialect.reasoning in words:
-            easier = structs.replace(dialect, reasoning="")
-        elif re.search(r"\bsystem\b.*\brole|\brole.*\bsystem\b", words, re.IGNORECASE):
-            easier = structs.replace(dialect, system=False)
-        self._dialect = easier
-        return easier != dialect
+        self._known = easier
+        if self._memory:
+            usual = to_builtins(self._start)
+            takes = to_builtins(easier).items()
+            self._memory.keep(
+                self._server, {name: each for name, each in takes if each != usual[name]}
+            )
+        return True
 
     def _sent(self, request: Request) -> dict[str, Any]:
         """The request's body. Equal requests give equal bytes."""
         dialect = self._dialect
-        tools = request.tools
-        if request.must and dialect.forces != "function":
-            tools = tuple(spec for spec in tools if spec["name"] == request.must)
+        request = request if dialect.tools else told(request)
+        tools, must = request.tools, request.must
+        if must and dialect.forces != "function":
+            tools = tuple(spec for spec in tools if spec["name"] == must)
         sent: dict[str, Any] = {
             "model": self._endpoint.model,
             "messages": self._messages(request),
@@ -162,9 +193,9 @@ class OpenAI:
             sent["stream_options"] = {"include_usage": True}
         if tools:
             sent["tools"] = [offer(clean(spec)) for spec in tools]
-        if request.must and dialect.forces == "function":
-            sent["tool_choice"] = {"type": "function", "function": {"name": request.must}}
-        elif request.must and dialect.forces:
+        if tools and must and dialect.forces == "function":
+            sent["tool_choice"] = {"type": "function", "function": {"name": must}}
+        elif tools and must and dialect.forces:
             sent["tool_choice"] = dialect.forces
         return sent
 
@@ -174,7 +205,9 @@ class OpenAI:
         if system.strip() and self._dialect.system:
             made.append({"role": "system", "content": system})
         taken = turns(request.messages)  # which end with a user's
-        if request.must and not self._dialect.forces:
+        if not self._dialect.parallel:
+            taken = [*apart(taken)]
+        if request.must and not (self._dialect.forces and self._dialect.tools):
             said = f"(Reply by calling the tool {request.must}, and with nothing else.)"
             text = "\n\n".join(part for part in (taken[-1].text, said) if part.strip())
             taken[-1] = structs.replace(taken[-1], text=text)
@@ -197,13 +230,6 @@ class OpenAI:
         if turn.calls:
             made["tool_calls"] = [called(call) for call in turn.calls]
         return made
-
-
-UNFIT = re.compile(
-    r"unsupported|not (be )?support|unknown|unrecogni[sz]ed|unexpected|extra|not permitted"
-    r"|not allowed|invalid|must be one of|only .{0,40}supported|rejected",
-    re.IGNORECASE,
-)  # how servers say that they do not take a field
 
 
 def offer(spec: dict[str, Any]) -> dict[str, Any]:

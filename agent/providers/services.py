@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from agent.errors import SetupError, UsageError
-from agent.providers.wire import Dialect, Endpoint
+from agent.providers.wire import Dialect, Endpoint, Memory
 from agent.seams import Provider
 from agent.settings import Given
 
@@ -34,7 +34,7 @@ class Service(Struct, frozen=True, kw_only=True):
     help: str = ""  # how to get it
 
 
-LOCAL = Dialect(forces="required")  # object-valued `tool_choice` is refused by some
+LOCAL = Dialect(forces="required", reads=True)  # object-valued `tool_choice` is refused by some
 
 SERVICES = {
     row.name: row
@@ -105,6 +105,7 @@ SERVICES = {
             url_variable="COMPAT_BASE_URL",
             keyless=True,
             silence=300.0,
+            dialect=Dialect(reads=True),
             help="the base URL of any server that speaks chat completions",
         ),
     )
@@ -262,6 +263,14 @@ def small(name: str) -> str:
     """The small model of the same service as `name`; `name` itself where none is known."""
     row = SERVICES.get(name.partition("/")[0])
     return f"{row.name}/{row.small}" if row and row.small else name
+
+
+def remember(provider: Provider, memory: Memory) -> Provider:
+    """The provider, which goes by what its server has refused before, and notes what it does."""
+    take = getattr(provider, "remember", None)
+    if take is not None:
+        take(memory)
+    return provider
 
 
 def warm(provider: Provider) -> None:

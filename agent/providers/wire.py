@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -61,6 +61,16 @@ class Dialect(Struct, frozen=True, kw_only=True):
     system: bool = True  # false: the system prompt goes into the first user message
     reasoning: Literal["reasoning_content", "reasoning", ""] = "reasoning_content"  # sent back as
     forces: Literal["function", "required", ""] = "function"  # how a tool is forced
+    tools: bool = True  # false: they are told of in the prompt, and calls are read from the text
+    parallel: bool = True  # several calls in one turn
+    reads: bool = False  # whether calls may stand in the text though tools are taken
+
+
+class Memory(Protocol):
+    """Remembers what a server has refused: fields of a Dialect, by the model and its URL."""
+
+    def recall(self, server: str, /) -> dict[str, Any]: ...
+    def keep(self, server: str, takes: dict[str, Any], /) -> None: ...
 
 
 class Answered(Exception):  # noqa: N818 - an answer, not yet judged

@@ -1,6 +1,8 @@
 """What is chat completions' own: many servers, each with rules and habits."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,9 +10,11 @@ import pytest
 from agent.errors import ModelError, UsageError
 from agent.message import Call, Message, Result, Thought
 from agent.providers.openai import OpenAI, site
+from agent.providers.services import remember
 from agent.providers.wire import Dialect, Endpoint
+from agent.store.manners import Manners
 from tests.conform.wires import STREAMED, asked, heard
-from tests.servers import Answer, Plain, sse
+from tests.servers import Answer, Ask, OpenAIServer, Plain, Server, failing, sse
 
 WIRE = STREAMED[1]
 KIND = {"content-type": "text/event-stream"}
@@ -242,6 +246,159 @@ def test_a_field_that_a_server_refuses_is_left_out_from_then_on(rule: str) -> No
             heard(provider, asked("hi", said, "go on", must="bash"))
     assert len(server.requests) == 3
     assert len(server.refused) == 1
+
+
+TURNS = (
+    Message(
+        role="assistant",
+        text="I look.",
+        calls=(Call(id="a", name="bash", input={"n": 1}), Call(id="b", name="bash")),
+    ),
+    Message(role="user", results=(Result(call="a", text="one"), Result(call="b", text="two"))),
+)
+
+
+def several(body: dict[str, Any]) -> bool:
+    return any(len(each.get("tool_calls") or ()) > 1 for each in body["messages"])
+
+
+def roles(body: dict[str, Any]) -> list[str]:
+    return [each["role"] for each in body["messages"]]
+
+
+REFUSALS: dict[str, tuple[Callable[[dict[str, Any]], bool], int, str]] = {
+    "ollama's tools": (
+        lambda body: "tools" in body,
+        400,
+        "registry.ollama.ai/library/gemma:2b does not support tools",
+    ),
+    "vllm's tools": (
+        lambda body: "tools" in body,
+        400,
+        '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+    ),
+    "llama.cpp's tools": (lambda body: "tools" in body, 500, "tools param requires --jinja flag"),
+    "a field that is unknown": (
+        lambda body: "tools" in body,
+        422,
+        "body.tools: Extra inputs are not permitted",
+    ),
+    "a template's turns": (
+        lambda body: "tool" in roles(body),
+        500,
+        "Jinja Exception: Conversation roles must alternate user/assistant/user/assistant/...",
+    ),
+    "a template's system": (
+        lambda body: "system" in roles(body),
+        500,
+        "Jinja Exception: System role not supported",
+    ),
+    "a template's calls": (
+        several,
+        500,
+        "Jinja Exception: This model only supports single tool-calls at once!",
+    ),
+    "streaming": (
+        lambda body: bool(body["stream"]),
+        400,
+        "Unsupported value: 'stream' does not support true with this model",
+    ),
+}
+
+
+def refusing(rule: str) -> Server:
+    """A server that refuses something; else it calls a tool, in text where it is offered none."""
+    refused, status, words = REFUSALS[rule]
+
+    def answer(ask: Ask) -> Plain | Answer:
+        if refused(ask.json):
+            return failing(status, "invalid_request_error", words)
+        if ask.json.get("tools"):
+            return Answer(calls=(("c", "bash", '{"n": 2}'),))
+        return Answer('<tool_call>{"name": "bash", "arguments": {"n": 2}}</tool_call>')
+
+    return OpenAIServer(answer)
+
+
+@pytest.mark.parametrize("rule", REFUSALS)
+def test_what_a_server_refuses_is_found_out_once_and_done_without(rule: str) -> None:
+    with refusing(rule) as server:
+        provider = WIRE.provider(server)
+        for must in ("", "bash", ""):
+            reply, pieces = heard(provider, asked("hi", *TURNS, "go on", must=must))
+            [call] = reply.message.calls
+            assert (call.name, call.input, reply.stop) == ("bash", {"n": 2}, "calls")
+            assert "".join(pieces) == ""
+    refused = [REFUSALS[rule][0](ask.json) for ask in server.requests]
+    assert refused == [True, False, False, False]
+
+
+def test_tools_that_are_refused_are_told_of_and_their_results_come_as_words() -> None:
+    with refusing("ollama's tools") as server:
+        heard(WIRE.provider(server), asked("hi", *TURNS, must="bash"))
+    system, first, calls, results = server.requests[-1].json["messages"]
+    assert "<tool_call>" in system["content"]
+    assert '{"name": "bash", "description": "d"' in system["content"]
+    assert first["content"] == "hi"
+    assert calls["content"].startswith("I look.\n<tool_call>\n{")
+    assert results["role"] == "user"
+    assert "<tool_response>\none\n</tool_response>\n<tool_response>\ntwo" in results["content"]
+    assert "calling the tool bash" in results["content"]
+
+
+def test_calls_that_may_not_stand_together_are_sent_one_after_another() -> None:
+    with refusing("a template's calls") as server:
+        heard(WIRE.provider(server), asked("hi", *TURNS, "go on"))
+    sent = server.requests[-1].json["messages"]
+    expected = ["system", "user", "assistant", "tool", "assistant", "tool", "user"]
+    assert [each["role"] for each in sent] == expected
+    assert [each.get("content") for each in sent if each["role"] == "tool"] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "tools.3.function.parameters: invalid schema for tool 'bash'"),
+        (400, "messages.4: tool_call_ids did not have response messages"),
+        (500, "internal error in the tool parser"),
+        (404, "model 'x' does not support tools"),
+        (400, "temperature: unsupported"),
+    ],
+)
+def test_a_refusal_for_another_reason_teaches_nothing(status: int, words: str) -> None:
+    answer = failing(status, "invalid_request_error", words)
+    with WIRE.server(answer) as server, pytest.raises(ModelError):
+        heard(WIRE.provider(server), asked("hi", *TURNS, "go on"))
+    assert len(server.requests) == 1
+
+
+def test_what_was_found_out_outlives_the_process(tmp_path: Path) -> None:
+    with refusing("ollama's tools") as server:
+        for day in ("2026-11-01", "2026-11-20", "2026-12-02"):
+            provider = WIRE.provider(server)
+            remember(provider, Manners(tmp_path, day))
+            heard(provider, asked("hi"))
+            if day == "2026-11-20":
+                assert len(server.requests) == 3  # it went by what was known
+    assert len(server.requests) == 5  # after a month it was asked again
+    file = tmp_path / ".cache/tianshu/servers.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert json.loads(file.read_text(encoding="utf-8")) == {
+        f"fake/model {server.url}/v1": {"date": "2026-12-02", "takes": {"tools": False}}
+    }
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"fake/model": 3}', "\0" * 9])
+def test_a_file_of_what_was_found_out_that_is_broken_counts_as_nothing(
+    tmp_path: Path, text: str
+) -> None:
+    file = tmp_path / ".cache/tianshu/servers.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(text, encoding="utf-8")
+    memory = Manners(tmp_path)
+    assert memory.recall("fake/model") == {}
+    memory.keep("fake/model", {"tools": False})
+    assert memory.recall("fake/model") == {"tools": False}
 
 
 def test_a_server_without_keys_is_asked_without_one() -> None:
