@@ -38,6 +38,8 @@ class Chat:
         if session:
             session.veil = app.veil
         self.messages: tuple[Message, ...] = session.messages if session else ()
+        for message in self.messages:
+            self._heard(message)
         self._context = app.context()
         self._fit = self._fitting()
         self._runs: list[Ended] = []  # what this turn has run
@@ -161,7 +163,13 @@ class Chat:
         self._keep(Message(role="assistant", text=ended.answer or "(no text)"))
         return ended
 
+    def _heard(self, message: Message) -> None:
+        """The servers that the user, or what came of a call, has named may be asked."""
+        if message.role == "user":
+            self.app.gate.heard("\n".join([message.text, *(each.text for each in message.results)]))
+
     def _keep(self, message: Message) -> None:
+        self._heard(message)
         self.messages = (*self.messages, message)
         if self.session:
             self._said = self._kept(self.session, message)

@@ -72,6 +72,11 @@ def decide(
         commands = _Commands(mode, rules, command, facts)
         return structs.replace(commands.verdict(), ends=commands.ends, needs=commands.needs)
     verdict = _decide(mode, rules, name, writes, input)
+    if name == "web_fetch" and (verdict.decision, verdict.by) == ("allow", "mode"):
+        at = host(subject(name, input))
+        if at not in facts.hosts and not _covered(rules.allow, name, subject(name, input)):
+            why = f"{at or 'this'} is a server that neither the user nor a result has named"
+            verdict = structs.replace(verdict, decision="ask", because=why)
     if name == "web_fetch" and isinstance(path := input.get("save_to"), str):
         saved = _decide(mode, rules, "write_file", True, {"path": path})
         return max(verdict, saved, key=lambda each: STRICTER.index(each.decision))
@@ -141,7 +146,7 @@ def _special(name: str, path: str) -> str:
     return f"{path} looks like a secret; it is always asked about"
 
 
-def _covered(allow: Iterable[str], name: str, about: str, *, special: bool) -> bool:
+def _covered(allow: Iterable[str], name: str, about: str, *, special: bool = False) -> bool:
     """Whether an allow rule speaks of a call; what is special must be named by its own kind."""
     for tool, pattern in map(read, allow):
         named = kept(pattern) or secret(pattern)

@@ -10,7 +10,7 @@ from agent.engine import prompt
 from agent.engine.reins import Reins
 from agent.errors import StoppedError, UsageError
 from agent.event import FORMAT, Event, PlanCreated, RunResumed, RunStarted
-from agent.runs import Ended, asked, carry_on, vouched_before
+from agent.runs import Ended, asked, carry_on, heard, vouched_before
 from agent.secret import lacks
 from agent.standing import workspaces
 from agent.state import State
@@ -83,6 +83,7 @@ def resume(app: App, place: workspace.Run) -> Ended:
             )
         )
         own = vouched_before(app, place.id, created)
+        heard(app, created.plan, created.source)
         return carry_on(app, state, place, record, created, own, system)
 
 

@@ -102,9 +102,22 @@ def same(rule_tool: str, name: str) -> bool:
     return fnmatchcase(name, rule_tool)
 
 
+_HOST = re.compile(r"(?<![\w-])\w[\w-]{0,62}(?:\.[\w-]{1,63}){1,10}(?![\w-])")
+
+
 def host(url: str) -> str:
     found = re.match(r"\w+://(?:[^/@?#\\]*@)?([^/:?#\\]+)", url)
     return found[1].lower().rstrip(".") if found else ""
+
+
+def hosts(text: str) -> frozenset[str]:
+    """What in a text may be the name or address of a server, with `www.` and without.
+
+    >>> sorted(hosts("see https://Example.org/a, or 192.0.2.1:80."))
+    ['192.0.2.1', 'example.org', 'www.example.org']
+    """
+    names = {each.lower().removeprefix("www.") for each in _HOST.findall(text)}
+    return frozenset(names | {f"www.{each}" for each in names if not each[-1].isdigit()})
 
 
 def fits(pattern: str, name: str, subject: str) -> bool:

@@ -103,7 +103,15 @@ def run(
         state.apply(record(created))
         begun(place.id)
         own = vouched_in(app, plan, source) if vouched else Vouched()
+        heard(app, plan, source)
         return carry_on(app, state, place, record, created, own, system)
+
+
+def heard(app: App, plan: Plan, source: Source) -> None:
+    """Servers that a plan names which is no model's may be asked, as those that the user names."""
+    if source != "model":
+        for step in plan.steps:
+            app.gate.heard(f"{plan.goal}\n{step.do}\n{step.run}")
 
 
 class Vouched(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from agent.errors import ToolError
 from agent.event import Notice, PermissionAsked, PermissionDecided
 from agent.permission import NOTHING, STRICTER, Verdict, decide
 from agent.plan import Step
-from agent.rule import ALIASES, EDITS, NOTES, READS, fits, read
+from agent.rule import ALIASES, EDITS, NOTES, READS, fits, hosts, read
 from agent.seams import Answer, Ask, Emit, Question
 from agent.settings import Mode, Rules
 from agent.shell.place import Facts, kept, secret, tidy
@@ -22,6 +22,7 @@ MOST = 60_000  # characters that a tool may give a model
 MOST_DIRS = 7  # directories that shells are thought to be in
 PATHS = ("path", "directory", "save_to")  # arguments of tools that are paths
 MOST_MADE = 10_000  # files that a run is known to have made
+MOST_HOSTS = 10_000  # servers that are known to have been named
 
 
 class Gate:
@@ -38,7 +39,8 @@ class Gate:
         self.box: Callable[[], Literal["on", "none", "off"]] = _off  # the sandbox of commands
         self.remember: Callable[[tuple[str, ...]], str] = _unremembered  # for good; what came of it
         self._always: set[str] = set()  # what the user has answered so; part of the rules as well
-        self._asking = Lock()
+        self._asking = Lock()  # held while somebody is asked: nothing else waits for that
+        self._knowing = Lock()
 
     def let(
         self,
@@ -107,7 +109,7 @@ class Gate:
     def owns(self, workspace: Path | None = None, made: Path | None = None) -> None:
         """What the run has to itself, where it may write and remove without a question: its
         workspace, a file that it has made."""
-        with self._asking:
+        with self._knowing:
             facts = self._facts
             if workspace is not None and str(workspace) not in facts.workspaces:
                 facts = structs.replace(facts, workspaces=(*facts.workspaces, str(workspace)))
@@ -115,10 +117,17 @@ class Gate:
                 facts = structs.replace(facts, made=facts.made | {str(made)})
             self._facts = facts
 
+    def heard(self, text: str) -> None:
+        """What the user has said or a tool given back: the servers in it may be asked."""
+        new = hosts(text) - self._facts.hosts
+        with self._knowing:
+            if new and len(self._facts.hosts) < MOST_HOSTS:
+                self._facts = structs.replace(self._facts, hosts=self._facts.hosts | new)
+
     def _went(self, ends: tuple[str, ...]) -> None:
         """A shell keeps its directory from call to call; which of them has gone where isn't known
         here, so each place is judged from wherever one may be."""
-        with self._asking:
+        with self._knowing:
             new = [each for each in ends if each not in self._facts.dirs and ANY not in each]
             if new:
                 begin, *more = self._facts.dirs
@@ -214,7 +223,9 @@ def guarded(
         outcome = done if isinstance(done, Outcome) else Outcome(text=done)
         if tool.name in EDITS and outcome.text.startswith("created "):
             gate.owns(made=context.inside(input["path"]))
-        return structs.replace(outcome, text=cut(outcome.text, MOST))
+        text = cut(outcome.text, MOST)
+        gate.heard(text)
+        return structs.replace(outcome, text=text)
 
     return structs.replace(tool, function=function)
 

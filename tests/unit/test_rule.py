@@ -6,6 +6,7 @@ from agent.errors import UsageError
 from agent.permission import Verdict, decide
 from agent.rule import listed, read
 from agent.settings import Mode, Rules
+from agent.shell.place import Facts
 
 FIELD = Rules(allow=("bash(git *)", "bash(cargo *)"), deny=("bash(rm *)",))
 LOOKING = Rules(
@@ -250,7 +251,10 @@ def test_the_mode_decides_what_no_rule_names(mode: Mode, expected: list[str]) ->
         ("web_fetch", True, {"url": "https://example.org"}),
         ("save_memory", True, {"note": "x"}),
     ]
-    found = [decide(mode, Rules(), name, writes, input).decision for name, writes, input in calls]
+    named = Facts(hosts=frozenset({"example.org"}))
+    found = [
+        decide(mode, Rules(), name, writes, input, named).decision for name, writes, input in calls
+    ]
     assert found == expected
 
 
@@ -370,7 +374,8 @@ def test_a_download_that_is_saved_is_a_write_to_its_file_as_well() -> None:
     input = {"url": "https://example.org", "save_to": ".git/hooks/x"}
     assert decide("auto", Rules(), "web_fetch", True, input).decision == "ask"
     input = {"url": "https://example.org", "save_to": "a"}
-    assert decide("auto", Rules(), "web_fetch", True, input).decision == "allow"
+    named = Facts(hosts=frozenset({"example.org"}))
+    assert decide("auto", Rules(), "web_fetch", True, input, named).decision == "allow"
     allowed = Rules(allow=("web_fetch(domain:example.org)",))
     assert decide("default", allowed, "web_fetch", True, input).decision == "ask"
 
