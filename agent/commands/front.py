@@ -46,6 +46,7 @@ PLACES = {
     "skills": "look.skill_commands",
     "sessions": "sessions.session_commands",
     "config": "look.config",
+    "init": "init.init",
     "doctor": "doctor.doctor",
     "completion": "completion.completion",
     "help": "helping.help",

@@ -270,6 +270,15 @@ PAGES: dict[str, Page] = {
         examples=(("ts config model", "this one alone"),),
         words={"": ("*setting",)},
     ),
+    "init": Page(
+        about="write an AGENTS.md of what the project shows of itself; needs no model",
+        usage=("ts init",),
+        words={"": ()},
+        text="What it is, its commands, its directories, its conventions. Where there are notes "
+        "for agents already (AGENTS.md, CLAUDE.md, GEMINI.md), nothing is written, and what they "
+        "don't speak of is printed. In a chat, `/init` has the model do it better.",
+        examples=(("ts init", ""),),
+    ),
     "doctor": Page(
         about="see whether all is there that ts needs, and how to mend it",
         usage=("ts doctor",),
@@ -308,7 +317,6 @@ PAGES: dict[str, Page] = {
 COMMANDS = {name: page.about for name, page in PAGES.items()}
 LATER = {
     "report": "the HTML report of a run",
-    "init": "writing an AGENTS.md",
     "mcp": "MCP servers",
 }  # named by the contract, not built yet: refused, so that nobody believes they worked
 

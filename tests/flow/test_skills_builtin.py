@@ -134,9 +134,9 @@ def test_a_built_in_skill_can_run_and_its_commands_are_bash(skill: Skill) -> Non
         assert not unknown, "nothing would be put in its place"
 
 
-def test_there_are_the_nine() -> None:
+def test_there_are_the_ten() -> None:
     first = ["check", "code-review", "commit", "document", "explain"]
-    assert [*first, "fix-tests", "refactor", "security-review", "upgrade-deps"] == NAMES
+    assert [*first, "fix-tests", "init", "refactor", "security-review", "upgrade-deps"] == NAMES
 
 
 @pytest.mark.parametrize(
