@@ -145,7 +145,7 @@ def test_config_shows_the_settings_that_are_named(ts: Ts) -> None:
     assert ran.out.split() == ["max_workers", "4", "default"]
 
 
-def test_a_fault_of_ours_is_one_line_and_a_file_that_only_the_user_reads(
+def test_r109_a_fault_of_ours_is_one_line_and_a_file_that_only_the_user_reads(
     ts: Ts, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def parse(words: Sequence[str]) -> argparse.Namespace:

@@ -23,7 +23,7 @@ def runs(ts: Ts) -> list[str]:
     return sorted(path.stem for path in (ts.cwd / ".agent/runs").glob("*.jsonl"))
 
 
-def test_runs_are_deleted_by_name_with_their_workspaces_and_no_others(ts: Ts) -> None:
+def test_r72_runs_are_deleted_by_name_with_their_workspaces_and_no_others(ts: Ts) -> None:
     made(ts, "one", "two", "three")
     first, second, third = runs(ts)
     for name in ("none", "", " "):
@@ -54,7 +54,7 @@ def test_a_run_that_is_under_way_is_not_deleted(ts: Ts) -> None:
         process.wait(10)
 
 
-def test_old_runs_are_deleted_on_request_but_none_that_could_be_gone_on_with(ts: Ts) -> None:
+def test_r72_old_runs_are_deleted_on_request_but_none_that_could_be_gone_on_with(ts: Ts) -> None:
     made(ts, "over", "cut")
     over, cut = runs(ts)
     path = ts.cwd / ".agent/runs" / f"{cut}.jsonl"

@@ -140,7 +140,7 @@ def test_a_second_ts_on_a_conversation_is_refused_and_offered_a_fork(ts: Ts) -> 
     assert ts.here("-c", "-p", "x", model=ts.script("free")).code == 0
 
 
-def test_a_conversation_is_shown_exported_and_deleted(ts: Ts) -> None:
+def test_r72_a_conversation_is_shown_exported_and_deleted(ts: Ts) -> None:
     ts.write("a.txt", "<script>alert(1)</script>\n```\n")
     read = calling(call("read_file", path="a.txt"), text="I look")
     model = ts.script(read, f"</div><img src=x onerror=y> your key is {KEY}")

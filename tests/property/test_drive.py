@@ -22,7 +22,7 @@ def resumed(log: list[Event], attempt: int) -> State:
 
 @settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.too_slow])
 @given(plan=plans(), size=st.integers(1, 4), life=st.integers(1, 60), data=st.data())
-def test_a_run_keeps_its_promises_whatever_the_user_wants_of_it(
+def test_r107_a_run_keeps_its_promises_whatever_the_user_wants_of_it(
     plan: Plan, size: int, life: int, data: st.DataObject
 ) -> None:
     log = list[Event]()
@@ -56,7 +56,9 @@ def seen(log: Iterable[Event]) -> Witness:
 
 @settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.too_slow])
 @given(plan=plans(), size=st.integers(1, 4), life=st.integers(1, 40), data=st.data())
-def test_a_run_keeps_its_promises(plan: Plan, size: int, life: int, data: st.DataObject) -> None:
+def test_r107_a_run_keeps_its_promises(
+    plan: Plan, size: int, life: int, data: st.DataObject
+) -> None:
     log = list[Event]()
 
     def record(event: Event) -> Event:

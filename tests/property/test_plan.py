@@ -50,7 +50,7 @@ def test_a_plan_reads_back_as_itself(plan: Plan) -> None:
 
 
 @given(steps=st.lists(st.dictionaries(KEYS, JSON, max_size=6) | JSON, max_size=5) | JSON)
-def test_whatever_a_model_writes_is_a_plan_or_refused_with_reasons(steps: Any) -> None:
+def test_r106_whatever_a_model_writes_is_a_plan_or_refused_with_reasons(steps: Any) -> None:
     found: tuple[str, ...] = ()
     try:
         plan = drafted("goal", steps)

@@ -138,7 +138,7 @@ def test_long_outputs_lose_their_middle(tmp_path: Path) -> None:
     assert done.stdout.endswith("200000\nend\n")
 
 
-def test_the_memory_used_does_not_grow_with_the_output(tmp_path: Path) -> None:
+def test_r70_the_memory_used_does_not_grow_with_the_output(tmp_path: Path) -> None:
     ran("yes | head -c 10000000", tmp_path)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     done = ran("yes | head -c 60000000", tmp_path)

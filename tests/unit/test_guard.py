@@ -117,6 +117,21 @@ def test_what_a_run_has_made_it_may_remove(tmp_path: Path) -> None:
         run(gate, "rm old")
 
 
+def test_r53_an_empty_list_lets_nothing_through(tmp_path: Path) -> None:
+    user = User(Answer(choice="no"))
+    gate = Gate("auto", Rules(), user, Facts(cwd=str(tmp_path)))
+    bare = Step(id="a", do="x", tools=())
+    with pytest.raises(ToolError, match="no tools"):
+        gate.let("read_file", False, {"path": "a"}, lambda event: None, bare)
+    still = Step(id="a", do="x", writes=())
+    with pytest.raises(ToolError, match="changes nothing"):
+        gate.let("write_file", True, {"path": "a"}, lambda event: None, still)
+    with pytest.raises(ToolError, match="said no"):  # no server has been named
+        gate.let("web_fetch", True, {"url": URL}, lambda event: None)
+    with pytest.raises(ToolError, match="outside"):  # no further directory may be used
+        Context(cwd=tmp_path, stop=Stop(), roots=()).inside(str(tmp_path.parent / "b"))
+
+
 URL = "https://docs.example.org/a?b"
 
 

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import msgspec
 import pytest
@@ -235,6 +236,20 @@ def test_halves_of_characters_are_replaced_and_shown_as_they_are_kept(tmp_path: 
         log(StepFinished(step="a", status="done", outputs=("/x\udc80",)))
     assert said(path) == ["a😀 b\ufffd"]
     assert seen == list(read(path))
+
+
+def test_r73_no_text_is_one_that_can_t_be_kept(tmp_path: Path) -> None:
+    chance = Random(1)
+    kinds = (0x80, 0x2100, 0xD800, 0xE000, 0x110000)
+    path = tmp_path / "r.jsonl"
+    with Log(path) as log:
+        for _ in range(10_000):
+            most = chance.choice(kinds)
+            low = 0xD800 if most == 0xE000 else 0
+            letters = (chr(chance.randrange(low, most)) for _ in range(chance.randrange(12)))
+            log(Text(text="".join(letters)))
+    found = recorded(path)
+    assert (len(found.events), found.faults) == (10_000, ())
 
 
 HOLDER = """

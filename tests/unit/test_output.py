@@ -79,7 +79,7 @@ def test_c047_overwritten_frames_take_no_room() -> None:
     assert kept.take() == "fetch 100%\nred done\n"
 
 
-def test_long_output_keeps_both_ends_and_says_what_is_left_out(tmp_path: Path) -> None:
+def test_r70_long_output_keeps_both_ends_and_says_what_is_left_out(tmp_path: Path) -> None:
     kept = Output(1000, spill=tmp_path, path=lambda path: path.name)
     lines = [f"line {number}\n" for number in range(1, 20_001)]
     whole = "".join(lines)
@@ -122,7 +122,7 @@ def test_what_was_taken_is_not_given_again(tmp_path: Path) -> None:
     assert kept.take() == ""
 
 
-def test_a_file_holds_no_more_than_its_bound(
+def test_r70_a_file_holds_no_more_than_its_bound(
     tmp_path: Path,
 ) -> None:
     kept = Output(100, spill=tmp_path)

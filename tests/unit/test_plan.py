@@ -109,7 +109,7 @@ def test_how_often_a_step_is_tried_depends_on_its_kind() -> None:
 # -- faults ------------------------------------------------------------------------------------
 
 
-def test_c073_a_cycle_and_a_step_that_needs_itself_are_both_named() -> None:
+def test_c073_r106_a_cycle_and_a_step_that_needs_itself_are_both_named() -> None:
     found = wrong(
         {"id": "a", "do": "x", "needs": ["c"]},
         {"id": "b", "do": "y", "needs": ["a"]},
@@ -147,7 +147,7 @@ def test_c074_two_steps_with_one_id_are_refused() -> None:
     assert found == ["2 steps have the id 's1'; give each its own"]
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_r106_all_faults_are_told_at_once() -> None:
     found = wrong(
         {"id": "api", "do": "x", "run": "y"},
         {"id": "cli", "needs": ["apy"]},
@@ -248,7 +248,7 @@ def test_arguments_are_names_that_no_command_depends_on(arguments: list[str], fa
     assert found.startswith(fault)
 
 
-def test_ten_thousand_wrong_steps_are_refused_soon_and_in_a_hundred_lines() -> None:
+def test_r106_ten_thousand_wrong_steps_are_refused_soon_and_in_a_hundred_lines() -> None:
     many = [
         Step(id=f"s{n}", do="x", needs=(f"t{n}", f"s{(n + 1) % 10_000}")) for n in range(10_000)
     ]
@@ -266,7 +266,7 @@ def test_a_long_cycle_is_told_in_a_line_that_can_be_read() -> None:
     assert len(found) < 500
 
 
-def test_more_steps_than_a_run_can_hold_are_refused_at_once() -> None:
+def test_r106_more_steps_than_a_run_can_hold_are_refused_at_once() -> None:
     many = tuple(Step(id=f"s{n}", do="x") for n in range(10_001))
     assert list(faults(Plan(steps=many))) == ["10001 steps are more than 10000"]
 

@@ -1,3 +1,5 @@
+import faulthandler
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -126,6 +128,43 @@ def test_no_more_jobs_run_at_once_than_there_is_room_for(threads: ThreadPoolExec
     end = drive(state, ExecutorPool(threads, 3, worker, Stop()), lambda event: event)
     assert end.outcome == "done"
     assert most == 3
+
+
+@pytest.mark.parametrize(
+    "rounds", [20, pytest.param(1000, marks=[pytest.mark.campaign, pytest.mark.timeout(1800)])]
+)
+def test_r104_threads_that_change_places_all_the_time_lose_no_event(
+    threads: ThreadPoolExecutor, rounds: int
+) -> None:
+    told = 25
+
+    def work(job: Job, emit: Emit) -> Event:
+        for n in range(told):
+            emit(Text(step=job.step.id, text=str(n)))
+        return StepFinished(step=job.step.id, status="done", summary=job.step.id)
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    faulthandler.dump_traceback_later(1700, exit=True)
+    try:
+        for _ in range(rounds):
+            seen = list[Event]()
+
+            def record(event: Event, seen: list[Event] = seen) -> Event:
+                seen.append(event)
+                return event
+
+            made = quiet(plan(a="", b="", c="", d="", e="a b", f="c d"))
+            state = State.of([PlanCreated(plan=made, source="file")])
+            end = drive(state, ExecutorPool(threads, 4, work, Stop()), record)
+            assert end.outcome == "done"
+            for step in made.steps:
+                texts = [x.text for x in seen if isinstance(x, Text) and x.step == step.id]
+                assert texts == [str(n) for n in range(told)]
+            assert sum(isinstance(event, StepFinished) for event in seen) == len(made.steps)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        sys.setswitchinterval(usual)
 
 
 # -- budgets --------------------------------------------------------------------------------------

@@ -518,7 +518,7 @@ def test_the_overview_names_the_upper_directories_first(repo: Path) -> None:
     )
 
 
-def test_the_overview_is_bounded(repo: Path) -> None:
+def test_r103_the_overview_is_bounded(repo: Path) -> None:
     for number in range(30):
         for inner in range(30):
             written(repo / f"{'d' * 70}{number}" / f"{'f' * 200}{inner}")

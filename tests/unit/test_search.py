@@ -159,7 +159,7 @@ def test_the_git_file_of_a_worktree_is_no_file_of_the_project(root: Path, contex
     assert found(context, "gitdir") == ["a.txt:1: gitdir"]
 
 
-def test_c032_links_that_lead_in_a_circle_end(root: Path, context: Context) -> None:
+def test_c032_r103_links_that_lead_in_a_circle_end(root: Path, context: Context) -> None:
     lay(root, {"a/b/x.txt": "hit\n"})
     (root / "a/b/loop").symlink_to("../../a")
     (root / "self").symlink_to(".")

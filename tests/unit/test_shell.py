@@ -326,11 +326,36 @@ def test_the_whole_of_a_long_output_goes_to_the_run_s_workspace(
     assert file.read_text(encoding="utf-8").endswith("\n50000\n")
 
 
-def test_the_memory_used_does_not_grow_with_the_output(context: Context) -> None:
+def test_r70_the_memory_used_does_not_grow_with_the_output(context: Context) -> None:
     run(context, "yes | head -c 40000000")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     run(context, "yes | head -c 100000000; head -c 50000000 /dev/zero | tr '\\0' x")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000  # KiB
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "head -c 3000000 /dev/urandom",
+        "head -c 3000000 /dev/zero",
+        "head -c 1000000 /dev/zero | tr '\\0' x",
+        "yes $'\\xff\\xfe\\x9b\\x1b[31m' | head -c 1000000",
+    ],
+)
+def test_r71_bytes_of_any_kind_are_a_text_of_bounded_length(context: Context, command: str) -> None:
+    text = run(context, command)
+    assert len(text) < 40_000
+    text.encode()
+    assert not set(text) & set(map(chr, (*range(9), *range(11, 32), *range(127, 160))))
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(120)
+def test_r70_a_gigabyte_of_output_takes_no_memory(context: Context) -> None:
+    run(context, "yes | head -c 40000000")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "left out" in run(context, "yes | head -c 1000000000", timeout=100)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
 
 
 def test_the_stop_flag_ends_a_call_within_a_second(context: Context) -> None:
