@@ -217,6 +217,41 @@ def test_an_image_that_a_service_would_refuse_is_not_sent(
     assert said in done.text
 
 
+def sized(form: str, wide: int, high: int) -> bytes:
+    """The head and the end of an image that says it is so large; nothing else of it is there."""
+    match form:
+        case "png":
+            size = wide.to_bytes(4) + high.to_bytes(4)
+            return PNG[:16] + size + PNG[24:]
+        case "gif":
+            size = wide.to_bytes(2, "little") + high.to_bytes(2, "little")
+            return b"GIF89a" + size + bytes(9) + b"\x3b"
+        case "jpeg":
+            rest = high.to_bytes(2) + wide.to_bytes(2) + bytes(9)
+            app = b"\xff\xe0\x00\x04\xff\xc0"
+            return b"\xff\xd8" + app + b"\xff\xff\xc2\x00\x11\x08" + rest + b"\xff\xd9"
+        case "VP8X":
+            size = (wide - 1).to_bytes(3, "little") + (high - 1).to_bytes(3, "little")
+            body = b"WEBPVP8X" + (10).to_bytes(4, "little") + bytes(4) + size
+        case "VP8L":
+            size = ((wide - 1) | (high - 1) << 14).to_bytes(4, "little")
+            body = b"WEBPVP8L" + (5).to_bytes(4, "little") + b"\x2f" + size + bytes(5)
+        case _:
+            size = wide.to_bytes(2, "little") + high.to_bytes(2, "little")
+            body = b"WEBPVP8 " + (10).to_bytes(4, "little") + bytes(3) + b"\x9d\x01\x2a" + size
+    return b"RIFF" + len(body).to_bytes(4, "little") + body
+
+
+@pytest.mark.parametrize("form", ["png", "gif", "jpeg", "VP8X", "VP8L", "VP8 "])
+def test_an_image_of_too_many_pixels_is_not_sent(here: Path, form: str) -> None:
+    seeing = Context(cwd=here, stop=Stop(), sees=True)
+    for wide, high, sent in ((640, 8000, True), (8001, 10, False), (10, 16000, False)):
+        (here / "a.img").write_bytes(sized(form, wide, high))
+        done = read_file(seeing, {"path": "a.img"})
+        assert bool(done.images) is sent, (wide, high, done.text)
+        assert sent or f"{wide} by {high} pixels" in done.text
+
+
 def test_what_is_no_file_is_refused_at_once(context: Context, here: Path) -> None:
     os.mkfifo(here / "pipe")
     (here / "dir").mkdir()
