@@ -140,6 +140,22 @@ class State(Standings):
             again=step.id in self.again,
         )
 
+    def blockers(self) -> dict[str, list[str]]:
+        """For each step that waits for others of its level, those that have not ended: it needs
+        them, or what they write and read puts them first."""
+        found: dict[str, list[str]] = {}
+        for id, behind in self._behind.items():
+            if id not in self._settled:
+                for other in behind:
+                    if other not in self._settled and self.standing(other) != "running":
+                        found.setdefault(other, []).append(id)
+        return found
+
+    def holders(self, step: Step) -> dict[str, str]:
+        """The exclusive names of a step that others hold, each with its holder."""
+        held = {name: id for id, names in self._held.items() for name in names}
+        return {name: held[name] for name in step.exclusive if held.get(name, step.id) != step.id}
+
     def objection(self, event: UserSaid) -> str:
         """Why what the user wants can't be done as the run stands; "" if it can."""
         id, wish = step_of(event), event.wish

@@ -7,7 +7,7 @@ from agent.app import App
 from agent.errors import AgentError, near
 from agent.event import Event, Text, UserSaid, Wish, step_of
 from agent.state import State
-from agent.store import log, workspace
+from agent.store import history, log, workspace
 from agent.views import show
 from agent.views.figures import money, tokens
 from agent.views.lines import Story
@@ -40,6 +40,7 @@ class Live:
 
     def __init__(self, app: App, terminal: Terminal) -> None:
         self._app, self._terminal = app, terminal
+        terminal.foresee(self._past, app.settings.max_workers)
         self._looks: Mapping[str, Callable[[State, str], Iterator[str]]] = {
             "dag": self._dag,
             "plan": self._dag,
@@ -50,6 +51,9 @@ class Live:
             "help": self._help,
             "?": self._help,
         }
+
+    def _past(self, state: State) -> Mapping[str, float]:
+        return history.took(self._app.cwd, state.goal, state.run or "")
 
     def heard(self, line: str) -> bool:
         """Do what a line says of the run; whether it is about one."""

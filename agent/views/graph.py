@@ -129,13 +129,14 @@ def _ordered(plan: Plan, width: int, styled: Style) -> Iterator[str]:
     steps = {step.id: step for step in plan.steps}
     found = [(id, other) for id, others in besides(plan).items() for other in sorted(others)]
     for id, other in found[:MOST_ORDERS]:
-        why = _reason(steps[id], steps[other])
+        why = reason(steps[id], steps[other])
         yield styled("yellow", cut(f"      {id} comes after {other}: {why}", width))
     if len(found) > MOST_ORDERS:
         yield styled("dim", f"      … and {len(found) - MOST_ORDERS} more such waits")
 
 
-def _reason(step: Step, other: Step) -> str:
+def reason(step: Step, other: Step) -> str:
+    """Why a step comes after another that it does not need."""
     for path in step.reads or ():
         if any(overlap(path, written) for written in other.writes or ()):
             return f"it reads {path}, which {other.id} writes"

@@ -29,7 +29,7 @@ from agent.views.lines import Level, Story
 from agent.views.plain import Output, cells, cut, safe
 from agent.views.prose import Prose, rendered
 from agent.views.region import Region
-from agent.views.tree import FRAMES, PLAIN_FRAMES, Tree
+from agent.views.tree import FRAMES, PLAIN_FRAMES, Past, Tree
 
 PIPE_WIDTH = 200  # columns of a line where there is no terminal
 LONG = 3.0  # seconds after which a user may want to know how to end it
@@ -98,6 +98,11 @@ class Terminal:
     def state(self) -> State | None:
         """The run that is shown, None where there is none. To be read while all is `still`."""
         return self._story.state if self._in_run else None
+
+    def foresee(self, past: Past, workers: int) -> None:
+        """Let the rest of a run be told by how long its steps took before, if so many are done at
+        once."""
+        self._tree.past, self._tree.workers = past, workers
 
     def still(self) -> AbstractContextManager[object]:
         """Inside, nothing is taken in."""

@@ -279,8 +279,8 @@ def test_each_step_says_what_it_does_or_waits_for() -> None:
     assert rows_after(events) == [
         "⠋ 1/4 · 1m 05s · 5.1k tok · cost unknown",
         "  ⠋ fix     1m 05s  4.1k tok  bash make …",
-        "  ⠋ docs    1m 05s            thinks",
-        "  · report  waits for fix, docs",
+        "┃ ⠋ docs    1m 05s            thinks",
+        "┃ └ report  waits for fix, docs",
     ]
 
 
@@ -295,7 +295,7 @@ def test_what_an_agent_says_and_asks_is_seen() -> None:
     assert doing(Text(step="look", text="First\nsecond")) == "First"
     assert doing(PermissionAsked(step="look", tool="bash", rule="")) == "asks you about bash"
     finished = ToolFinished(step="look", id="1", name="x", ok=True, output="", seconds=0)
-    assert doing(ToolStarted(step="look", id="1", name="x", input={}), finished) == "thinks"
+    assert doing(ToolStarted(step="look", id="1", name="x", input={}), finished) == "thinks · x"
 
 
 def test_a_command_is_named_as_long_as_it_runs() -> None:
@@ -327,8 +327,8 @@ def test_parts_and_copies_stand_under_their_group_which_counts_them() -> None:
     assert [row[:36].rstrip() for row in rows_after(events, 60)] == [
         "⠋ 3/5 · 1m 05s · 2.0k tok · $0.02",
         "  ⠋ each      1m 05s            2 of",
-        "  ⠋   each.3  1m 05s            thin",
-        "  · sub       waits for each",
+        "    ⠋ each.3  1m 05s            thin",
+        "  └ sub       waits for each",
     ]
 
 
@@ -372,7 +372,12 @@ def test_a_run_leaves_its_story_and_takes_its_tree_away() -> None:
     view = Terminal(stage.out, prose=False)
     events = after(played(diamond()), view, StepStarted)
     assert stage.shown[-5].endswith("0/4 · 0s")
-    assert [row.split()[1] for row in stage.shown[-4:]] == ["look", "fix", "docs", "report"]
+    assert [row[2:].split()[:2] for row in stage.shown[-4:]] == [
+        ["·", "look"],
+        ["└", "fix"],
+        ["└", "docs"],
+        ["└", "report"],
+    ]
     for event in events:
         view(event)
     assert stage.shown == [
@@ -414,7 +419,7 @@ def test_a_run_that_goes_on_shows_what_is_left_of_it() -> None:
     view(RunResumed(attempt=2))
     assert stage.shown[0] == "↻ resumed (attempt 2): 1 of 4 steps done"
     view(events[second])
-    assert [row.split()[1] for row in stage.shown[-3:]] == ["fix", "docs", "report"]
+    assert [row[2:].split()[1] for row in stage.shown[-3:]] == ["fix", "docs", "report"]
     for event in events[second + 1 :]:
         view(event)
     assert "4 of 4 steps done" in stage.shown[-1]
