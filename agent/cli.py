@@ -168,6 +168,7 @@ def _out_of_place(typed: argparse.Namespace) -> None:
         "--json": typed.json,
         "--mermaid": typed.mermaid,
         "--prune": typed.prune is not None,
+        "--project": typed.project,
     }
     for flag, given in only.items():
         commands = [name for name, page in manual.PAGES.items() if flag in page.flags]
@@ -190,7 +191,8 @@ def _words(typed: argparse.Namespace) -> None:
     command, words = typed.command, typed.words
     if not command or command in {"plan", "demo"}:
         return
-    if not all(word.strip() for word in words[: 1 if command == "run" else None]):
+    named = {"run": 1, "config": 2}.get(command)  # behind them stand values
+    if not all(word.strip() for word in words[:named]):
         raise UsageError(f"ts {command}: an empty word names nothing", hint="say which is meant")
     first = words[0] if words and words[0] in manual.PAGES[command].words else ""
     most = manual.most(command, first)

@@ -162,19 +162,21 @@ def flags(command: str) -> Iterator[Pair]:
 def placed(command: str, said: Sequence[str]) -> tuple[str, list[Pair]]:
     """What may come next behind a command and the words that stand there."""
     words = PAGES[command].words
-    if "" not in words:
-        if not said:
-            return "none", [(word, "") for word in words]
-        said, kinds = said[1:], words.get(said[0], ())
-    else:
-        kinds = words[""]
+    own = [(word, "") for word in words if word]
+    if not said and "" not in words:
+        return "none", own
+    first, kinds = (said[0], words.get(said[0])) if said else ("", words[""])
+    if kinds is None:
+        first, kinds = "", words.get("", ())
+    before, said = ([] if said else own), said[bool(first) :]
     if not kinds:
-        return "none", []
+        return "none", before
     many = kinds[-1].startswith("*")
     if len(said) >= len(kinds) and not many:
         return "none", []
     kind = kinds[min(len(said), len(kinds) - 1)].removeprefix("*")
-    return ADDED.get(kind, "none"), [*KINDS[kind]()][:MOST] if kind in KINDS else []
+    found = [*KINDS[kind]()][:MOST] if kind in KINDS else []
+    return ADDED.get(kind, "none"), before + found
 
 
 def value(flag: dict[str, Any]) -> tuple[str, list[Pair]]:

@@ -248,7 +248,7 @@ def settings(case: Case) -> Iterator[Check]:
             text=str(case.fault),
             mend=case.fault.hint or "mend the file, or take it away; `ts config` shows what holds",
         )
-    places = [case.home / ".config/tianshu/settings.yaml"]
+    places = [settingsfile.users(case.home)]
     places += [case.cwd / ".agent" / name for name in ("settings.yaml", "settings.local.yaml")]
     there = [str(path) for path in places if path.exists()]
     if notices := case.loaded.notices:

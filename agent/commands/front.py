@@ -45,7 +45,7 @@ PLACES = {
     "show": "runs.show",
     "skills": "look.skill_commands",
     "sessions": "sessions.session_commands",
-    "config": "look.config",
+    "config": "config.config",
     "init": "init.init",
     "doctor": "doctor.doctor",
     "completion": "completion.completion",

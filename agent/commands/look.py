@@ -1,15 +1,12 @@
-"""The commands that show what there is: skills, settings."""
+"""`ts skills`: those there are, one of them shown, checked, begun."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from agent.app import App
-from agent.commands.front import answer, as_json, directory, load, opened, output, print_json, say
-from agent.commands.trust import consent
+from agent.commands.front import answer, as_json, opened, output, print_json, say
 from agent.errors import PlanError, UsageError, near
 from agent.plan import NAME
 from agent.store import planfile, skills, workspace
@@ -117,39 +114,4 @@ def new_skill(app: App, words: Sequence[str]) -> int:
     except FileExistsError:
         raise UsageError(f"{path} exists") from None
     answer(f"{path}: write it, then `ts skills check {path}` and `ts run {name}`")
-    return 0
-
-
-def config(typed: argparse.Namespace) -> int:
-    """`ts config [NAME…]`: each value and where it came from; keys without their values.
-
-    Raises UsageError for what is no setting: nothing is set here.
-    """
-    cwd = directory()
-    agreed = consent(cwd, flag=typed.trust)
-    loaded = load(typed, cwd, agreed)
-    settings = msgspec.to_builtins(loaded.layered.settings)
-    origins = loaded.layered.origins
-    rows = [(name, value, origins.get(name, "default")) for name, value in settings.items()]
-    rows.append(("trust", agreed.trusted, agreed.why))
-    rows += [(name, "set", key.origin) for name, key in loaded.keys.items()]
-    rows += [(name, url.value, url.origin) for name, url in loaded.urls.items()]
-    names = [name for name, _, _ in rows]
-    for word in typed.words:
-        if word not in names:
-            raise UsageError(
-                f"there is no setting {word!r}{near(word, names)}",
-                hint="settings are written in ~/.config/tianshu/settings.yaml, or for a project "
-                "in .agent/settings.yaml",
-            )
-    rows = [row for row in rows if not typed.words or row[0] in typed.words]
-    if as_json(typed):
-        print_json({name: {"value": value, "origin": origin} for name, value, origin in rows})
-        return 0
-    out = output(sys.stdout)
-    for name, value, origin in rows:
-        shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        out.line(safe(f"{name:22} {shown:30} {origin}"))
-    for text in (*agreed.notices, *loaded.notices):
-        say(f"ts: {text}")
     return 0

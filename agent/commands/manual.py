@@ -40,6 +40,7 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("--no-plan", {"action": "store_true", "help": "don't plan"}),
         ("--no-skills", {"action": "store_true", "help": "no phrase starts a skill"}),
         ("--reuse", {"action": "store_true", "help": "what is unchanged is not done again"}),
+        ("--project", {"action": "store_true", "help": "config set, unset: the project's file"}),
         ("--dry-run", {"action": "store_true", "help": "run, undo: say what would be done"}),
         ("-o --output", {"metavar": "FILE", "help": "plan: write it to this file"}),
     ],
@@ -264,11 +265,27 @@ PAGES: dict[str, Page] = {
         },
     ),
     "config": Page(
-        about="show each setting and where it came from",
-        usage=("ts config [NAME…]",),
-        flags=("--json", "--trust"),
-        examples=(("ts config model", "this one alone"),),
-        words={"": ("*setting",)},
+        about="show each setting and where it came from; `config get KEY`, `set KEY VALUE`",
+        usage=(
+            "ts config [KEY…]",
+            "ts config get KEY",
+            "ts config set KEY VALUE [--project]",
+            "ts config unset KEY [--project]",
+        ),
+        words={
+            "": ("*setting",),
+            "get": ("setting",),
+            "set": ("setting", "value"),
+            "unset": ("setting",),
+        },
+        text="Settings are kept in ~/.config/tianshu/settings.yaml, or with --project in "
+        ".agent/settings.yaml; comments and order stay. KEY may go one deeper: base_urls.ollama.",
+        flags=("--json", "--project", "--trust"),
+        examples=(
+            ("ts config model", "this one, and where it came from"),
+            ("ts config set model anthropic/claude-sonnet-5-5", "from now on"),
+            ("ts config set permissions.allow '[bash(npm test)]' --project", "for a project"),
+        ),
     ),
     "init": Page(
         about="write an AGENTS.md of what the project shows of itself; needs no model",
@@ -336,5 +353,5 @@ def most(command: str, first: str = "") -> int | None:
     """How many words a command takes, without `first`, its own next word; None: as many as one
     likes, or it says so itself."""
     words = PAGES[command].words
-    kinds = words.get("" if "" in words else first)
+    kinds = words.get(first if first in words else "")
     return None if kinds is None or any(kind[0] == "*" for kind in kinds) else len(kinds)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from agent.commands import back, doctor, talk
+from agent.commands import config as settings
 from agent.commands.desk import Desk, Do
 from agent.commands.trust import Consent, consent
 from agent.errors import AgentError, ToolError, UsageError, near
@@ -78,6 +79,15 @@ def look_around(desk: Desk, words: str) -> None:
     )
     for line in doctor.lines(doctor.examined(case), desk.out):
         desk.out.line(app.veil.text(line))
+
+
+def config(desk: Desk, words: str) -> None:
+    """`/config [KEY…]`"""
+    app = desk.app
+    agreed = Consent(trusted=app.trusted, why="")
+    for row in settings.chosen(settings.listed(app.loaded, agreed), words.split()):
+        desk.say(settings.line_of(row))
+    desk.say("`ts config set KEY VALUE` sets one")
 
 
 def cost(desk: Desk, words: str) -> None:
@@ -197,6 +207,7 @@ COMMANDS: dict[str, tuple[str, Do]] = {
     "cost": ("what this chat has used, and what it may", cost),
     "mode": ("the permission mode: default, accept-edits, plan", mode),
     "skills": ("the skills there are", skills),
+    "config": ("each setting and where it came from: [KEY…]", config),
     "doctor": ("whether all is there that ts needs", look_around),
     "runs": ("the runs of this directory", runs),
     "exit": ("leave", leave),
@@ -212,6 +223,7 @@ OTHERS = {
     "budget": "cost",
     "usage": "cost",
     "quit": "exit",
+    "settings": "config",
 }  # fmt: skip - further names, by which other programs know them
 
 

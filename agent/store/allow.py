@@ -5,17 +5,16 @@ again before anything is written.
 """
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import yaml
 
 from agent.errors import UsageError
 from agent.store import yamlfile
-from agent.store.disk import contents, failed, private
+from agent.store.disk import contents
+from agent.store.yamledit import put, value_of, write
 
 FILE = ".config/tianshu/settings.yaml"  # in the home directory
 
@@ -40,7 +39,7 @@ def allow(home: Path, rules: Iterable[str]) -> Path:
             f"{path}: there is no place for `permissions: {{allow: …}}` that is sure",
             hint=f"write it there yourself: {', '.join(known)}",
         )
-    _write(path.resolve(), fresh)  # it may be a link into the user's own collection
+    write(path.resolve(), fresh)  # it may be a link into the user's own collection
     return path
 
 
@@ -51,30 +50,17 @@ def _added(text: str, rule: str) -> str:
     if not isinstance(root, yaml.MappingNode):
         end = "" if not text or text.endswith("\n") else "\n"
         return f"{text}{end}permissions:\n  allow:\n    - {word}\n"
-    permissions = _value(root, "permissions")
+    permissions = value_of(root, "permissions")
     if not isinstance(permissions, yaml.MappingNode):
-        return _put(text, root, f'"permissions": {{"allow": [{word}]}}')
-    listed = _value(permissions, "allow")
+        return put(text, root, f'"permissions": {{"allow": [{word}]}}')
+    listed = value_of(permissions, "allow")
     if not isinstance(listed, yaml.SequenceNode):
-        return _put(text, permissions, f'"allow": [{word}]')
+        return put(text, permissions, f'"allow": [{word}]')
     at = listed.start_mark
     if listed.flow_style:
         comma = ", " if listed.value else ""
         return f"{text[: at.index + 1]}{word}{comma}{text[at.index + 1 :]}"
     return f"{text[: at.index]}- {word}\n{' ' * at.column}{text[at.index :]}"
-
-
-def _put(text: str, mapping: yaml.MappingNode, entry: str) -> str:
-    """The text with an entry more at the head of a mapping."""
-    at = mapping.start_mark
-    if mapping.flow_style:
-        comma = ", " if mapping.value else ""
-        return f"{text[: at.index + 1]}{entry}{comma}{text[at.index + 1 :]}"
-    return f"{text[: at.index]}{entry}\n{' ' * at.column}{text[at.index :]}"
-
-
-def _value(mapping: yaml.MappingNode, name: str) -> yaml.Node | None:
-    return next((value for key, value in mapping.value if key.value == name), None)
 
 
 def _plain(text: str, path: Path) -> dict[str, Any]:
@@ -95,19 +81,3 @@ def _without(text: str, path: Path) -> dict[str, Any]:
     rules = values.pop("permissions", None)
     rest = {name: each for name, each in rules.items() if name != "allow"} if rules else {}
     return {**values, **({"permissions": rest} if rest else {})}
-
-
-def _write(path: Path, text: str) -> None:
-    private(path.parent)
-    try:
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-        with NamedTemporaryFile(
-            "w", dir=path.parent, prefix=".settings-", delete=False, encoding="utf-8", newline=""
-        ) as fresh:
-            fresh.write(text)
-            fresh.flush()
-            os.fsync(fresh.fileno())
-        Path(fresh.name).chmod(mode)
-        Path(fresh.name).replace(path)
-    except OSError as error:
-        raise failed(path, error) from error

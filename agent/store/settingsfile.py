@@ -120,10 +120,43 @@ def load(
     )
 
 
+def users(home: Path) -> Path:
+    """The user's own file."""
+    return home / ".config/tianshu/settings.yaml"
+
+
+def put(path: Path, keys: tuple[str, ...], value: str | None, *, project: bool) -> bool:
+    """Set a value, written as in a file, under a setting's name; None: take it out. Whether that
+    has changed the file.
+
+    Comments and order stay. Raises UsageError for what would not fit, and for what no project
+    may say; AgentError where it can't be written.
+    """
+    from agent.store import yamledit
+
+    text = yamlfile.text(contents(path, yamlfile.MOST_BYTES), str(path)) if path.exists() else ""
+    if value is None:
+        fresh = yamledit.without(text, keys, str(path))
+    else:
+        meant: Any = value
+        if not isinstance(getattr(Settings(), keys[0]), str):  # what is a text is taken as it is
+            meant = yamlfile.plain(yamlfile.composed(value, ".".join(keys)))
+        fresh = yamledit.changed(text, keys, meant, str(path))
+    values = _checked(path, yamlfile.composed(fresh, str(path)))
+    if project and values.get(keys[0]) in USERS_ALONE.get(keys[0], ()):
+        raise UsageError(
+            f"`{keys[0]}: {value}` is for you alone to say: in a project's file it is passed over",
+            hint="leave --project out",
+        )
+    if fresh != text:
+        yamledit.write(path.resolve(), fresh)
+    return fresh != text
+
+
 def _files(
     cwd: Path, home: Path, extra: Path | None, trusted: bool, notices: list[str]
 ) -> list[Layer]:
-    layers = [_user_layer(home / ".config/tianshu/settings.yaml")]
+    layers = [_user_layer(users(home))]
     for name in ("settings.yaml", "settings.local.yaml"):
         base = None if trusted else merged(*layers).settings
         layers += [_project_layer(cwd / ".agent" / name, base, notices)]
