@@ -12,7 +12,7 @@ from agent.commands.desk import Desk, Do
 from agent.commands.front import directory, load, output, say_error, session_of
 from agent.commands.live import Live
 from agent.commands.signals import heard
-from agent.commands.slash import COMMANDS, CYCLE, OTHERS, named, offered
+from agent.commands.slash import COMMANDS, CYCLE, KEYS, OTHERS, named, offered
 from agent.commands.talk import called, row
 from agent.commands.trust import consent
 from agent.errors import AgentError, BudgetError, UsageError, near
@@ -30,6 +30,7 @@ from agent.views.lines import Level
 from agent.views.pick import Row, fitting, pick
 from agent.views.plain import one_line, safe
 from agent.views.terminal import Terminal
+from agent.views.typed import ESC, PLAN, WHOLE
 
 MOST_QUEUED = 100
 LEAVE = {"exit", "quit", ":q"}
@@ -70,7 +71,7 @@ class Repl:
         self.reading = False  # whether the user is at the prompt
         self.queue = deque[str](maxlen=MOST_QUEUED)  # lines typed while a model was at work
         self.live = Live(self.app, self.terminal)
-        self.terminal.listen(self.heard)
+        self.terminal.listen(self.heard, ends="Esc")
         session = self.session(typed)
         self.desk = Desk(
             self.app, session, self.out, work=self.work, pick=self.pick, asks=self.asks
@@ -84,6 +85,12 @@ class Repl:
             toolbar=self.status,
             cycle=self.cycle,
         )
+        self.editor.asides = {
+            "c-o": self.whole,
+            "c-t": self.plan,
+            "?": lambda: self.out.line(KEYS),
+        }
+        self.editor.back = "/rewind"
         self.loading: Thread | None = None
         self.editor.shown, self.editor.veil = self.warm, self.app.veil
         self.lacking = ""  # why no model can be asked
@@ -139,11 +146,29 @@ class Repl:
                     self.reading = False
 
     def heard(self, line: str) -> None:
-        """A line that was typed while a model is at work: what is not about the run under way is
-        answered when that has ended."""
-        if line.strip() and not self.live.heard(line):
+        """A line or a key that was typed while a model is at work: what is not about the run under
+        way is answered when that has ended."""
+        keys = {ESC: self.interrupt, WHOLE: self.whole, PLAN: self.plan}
+        if key := keys.get(line):
+            key()
+        elif line.strip() and not self.live.heard(line):
             self.queue.append(line)
             self.terminal.say([self.out.styled("dim", f"› {one_line(line, 400)} (next)")])
+
+    def interrupt(self) -> None:
+        """End the turn under way, and keep the chat."""
+        if self.app.stop is not self.stop:
+            self.app.stop.set(INTERRUPTED)
+
+    def whole(self) -> None:
+        """Show all of the newest output of a tool, as the model was given it."""
+        found = (each for message in reversed(self.desk.talk.messages) for each in message.results)
+        newest = next(found, None)
+        self.terminal.say(safe(newest.text if newest else "no tool has been used").split("\n"))
+
+    def plan(self) -> None:
+        lines = self.terminal.plan()
+        self.terminal.say(lines or ["there is no plan yet"])
 
     def queued(self) -> str:
         """The oldest line that was typed in the meantime; "" for none."""

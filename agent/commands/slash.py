@@ -21,9 +21,11 @@ CYCLE: tuple[Mode, ...] = ("default", "accept-edits", "plan")  # Shift+Tab; auto
 MEMORY = "/memory add TEXT remembers a fact, /memory edit opens the file, /memory edit user yours"
 RUNS = 20  # that are listed
 KEYS = """\
-Enter sends; \\ Enter, Alt+Enter, Ctrl+J begin a line; Ctrl+R searches what was typed;
-Shift+Tab changes the mode; Ctrl-C stops the turn, or clears the line; Ctrl-D leaves. // begins a \
-message with a slash."""
+Enter sends; \\ Enter, Shift+Enter, Alt+Enter, Ctrl+J begin a line; Ctrl+G opens $EDITOR
+Ctrl+R searches what was typed; Shift+Tab changes the mode; ? on an empty line shows this
+Ctrl+O shows the whole of the last output, Ctrl+T the plan; Esc Esc goes back to an earlier message
+Esc or Ctrl-C stops the turn; Ctrl-C clears the line, then leaves; Ctrl-D leaves
+What is typed while the model works is sent next. // begins a message with a slash"""
 
 
 def help(desk: Desk, words: str) -> None:

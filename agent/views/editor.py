@@ -1,13 +1,14 @@
 """The line editor of the chat: what the user types, with history, completion and several lines.
 
-Enter submits; `\\` and Enter, Alt+Enter and Ctrl+J begin another line; Ctrl+R looks through the
-history, Ctrl+X Ctrl+E opens $EDITOR; Ctrl+C empties the line, and on an empty one raises
-KeyboardInterrupt; Ctrl+D on an empty one raises EOFError. A line that begins with a blank is not
-remembered. Where the terminal can't do this, lines are read as they come.
+Enter submits; `\\` and Enter, Shift+Enter, Alt+Enter and Ctrl+J begin another line; Ctrl+R looks
+through the history, Ctrl+G opens $EDITOR; Ctrl+C empties the line, and on an empty one raises
+KeyboardInterrupt; Ctrl+D on an empty one raises EOFError. Esc twice empties it too, and on an empty
+one submits what `back` says. A line that begins with a blank is not remembered. Where the terminal
+can't do this, lines are read as they come.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,7 @@ from agent.views.plain import Output, cut, one_line, spelled
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import Completer
+    from prompt_toolkit.filters import Filter
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
@@ -54,7 +56,11 @@ class Editor:
         self._out, self._keys, self._history = out, keys, history
         self.veil = Veil()  # what of a line is not remembered
         self._commands, self._files = commands, files
-        self._toolbar, self._cycle = toolbar, cycle
+        self._toolbar, self.cycle = toolbar, cycle
+        # What a key (as prompt_toolkit names it) calls, with the prompt out of the way; one that is
+        # a character does so on an empty line. And what Esc Esc submits there.
+        self.asides: Mapping[str, Callable[[], None]] = {}
+        self.back = ""
         self.shown: Callable[[], None] | None = None  # called once, when a prompt is on the screen
         self._session: PromptSession[str] | None = None
 
@@ -115,7 +121,8 @@ class Editor:
             prompt_continuation=lambda width, line, wrap: "· ".rjust(width),
             bottom_toolbar=self._bar if self._toolbar else None,
             style=Style.from_dict({"bottom-toolbar": "noreverse fg:ansibrightblack"}),
-            key_bindings=bindings(self._cycle),
+            key_bindings=bindings(self),
+            tempfile_suffix=".md",
             enable_suspend=True,
             enable_open_in_editor=True,
             include_default_pygments_style=False,
@@ -160,10 +167,38 @@ class Editor:
         return [*begin, *hold][:CHOICES]
 
 
-def bindings(cycle: Callable[[], None] | None) -> "KeyBindings":
+def bindings(editor: Editor) -> "KeyBindings":
     from prompt_toolkit.enums import DEFAULT_BUFFER
-    from prompt_toolkit.filters import completion_is_selected, has_completions, has_focus
+    from prompt_toolkit.filters import has_completions, has_focus
+
+    keys = lines()
+    typing = has_focus(DEFAULT_BUFFER)
+
+    @keys.add("escape", "escape", filter=typing)
+    def go_back(event: "KeyPressEvent") -> None:
+        if event.current_buffer.text:
+            event.current_buffer.reset()
+        elif editor.back:
+            event.app.exit(result=editor.back)
+
+    @keys.add("c-g", filter=typing)
+    def write(event: "KeyPressEvent") -> None:
+        event.current_buffer.open_in_editor()
+
+    for key, do in editor.asides.items():
+        keys.add(key, filter=typing & (nothing_typed() if len(key) == 1 else typing))(aside(do))
+    if cycle := editor.cycle:
+        keys.add("s-tab", filter=typing & ~has_completions)(lambda event: cycle())
+    return keys
+
+
+def lines() -> "KeyBindings":
+    """The keys that end a line, begin another one, and take it back."""
+    from prompt_toolkit.enums import DEFAULT_BUFFER
+    from prompt_toolkit.filters import completion_is_selected, has_focus
+    from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
     from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.keys import Keys
 
     keys = KeyBindings()
     typing = has_focus(DEFAULT_BUFFER)
@@ -181,6 +216,9 @@ def bindings(cycle: Callable[[], None] | None) -> "KeyBindings":
     def choose(event: "KeyPressEvent") -> None:
         event.current_buffer.complete_state = None
 
+    for shift_enter in ("\x1b[13;2u", "\x1b[27;2;13~"):  # which the library takes for Enter
+        ANSI_SEQUENCES[shift_enter] = (Keys.Escape, Keys.ControlM)
+
     @keys.add("escape", "enter", filter=typing)
     @keys.add("c-j", filter=typing)
     def another_line(event: "KeyPressEvent") -> None:
@@ -193,9 +231,25 @@ def bindings(cycle: Callable[[], None] | None) -> "KeyBindings":
         else:
             event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
 
-    if cycle:
-        keys.add("s-tab", filter=typing & ~has_completions)(lambda event: cycle())
     return keys
+
+
+def nothing_typed() -> "Filter":
+    from prompt_toolkit.application.current import get_app
+    from prompt_toolkit.filters import Condition
+
+    return Condition(lambda: not get_app().current_buffer.text)
+
+
+def aside(do: Callable[[], None]) -> Callable[["KeyPressEvent"], None]:
+    """A handler that calls `do`, which may print, with the prompt out of the way."""
+
+    def handle(event: "KeyPressEvent") -> None:
+        from prompt_toolkit.application import run_in_terminal
+
+        run_in_terminal(do)
+
+    return handle
 
 
 def remembered(path: Path | None, veil: Veil) -> "History":

@@ -153,7 +153,7 @@ class Region:
                 if not data:  # the terminal has gone
                     self._unhush()
                 return self.typed.feed(data)
-        return []
+        return self.typed.feed(b"")
 
     def _paint(self) -> None:
         if self._open and not self._pauses:
@@ -210,14 +210,19 @@ class Region:
         with suppress(termios.error):
             self._echo = termios.tcgetattr(self._keys)
             quiet = termios.tcgetattr(self._keys)
-            quiet[3] &= ~(termios.ECHO | (termios.ICANON if self.hear else 0))
+            keys = termios.ICANON | termios.IEXTEN if self.hear else 0  # each as it comes
+            quiet[3] &= ~(termios.ECHO | keys)
             termios.tcsetattr(self._keys, termios.TCSANOW, quiet)
+        if self.hear:
+            self._out.write("\x1b[?2004h")  # say what is pasted
 
     def _unhush(self) -> None:
         if self._keys is not None and self._echo is not None:
             with suppress(termios.error):
                 termios.tcsetattr(self._keys, termios.TCSANOW, self._echo)
             self._echo = None
+            if self.hear:
+                self._out.write("\x1b[?2004l")
 
 
 def _moved(lines: int) -> str:

@@ -29,7 +29,7 @@ from agent.views.lines import Level, Story
 from agent.views.plain import Output, cells, cut, safe
 from agent.views.prose import Prose, rendered
 from agent.views.region import Region
-from agent.views.tree import FRAMES, PLAIN_FRAMES, Past, Tree
+from agent.views.tree import FRAMES, PLAIN_FRAMES, Past, Tree, whole
 
 PIPE_WIDTH = 200  # columns of a line where there is no terminal
 LONG = 3.0  # seconds after which a user may want to know how to end it
@@ -67,6 +67,7 @@ class Terminal:
         self._turns = 0
         self._since = clock()  # when what is under way in the chat began
         self._calls: dict[str, ToolStarted] = {}  # of the chat, under way
+        self._ends = "Ctrl-C"
         self._last = ""  # what kind of thing was printed last in this turn
 
     def __call__(self, event: Event) -> None:
@@ -85,9 +86,10 @@ class Terminal:
                     self._region.close()
                 self._region.draw()
 
-    def listen(self, hear: Callable[[str], None]) -> None:
-        """Let `hear` have each line that is typed while the foot is drawn; its thread is ours."""
-        self._region.hear = hear
+    def listen(self, hear: Callable[[str], None], *, ends: str = "Ctrl-C") -> None:
+        """Let `hear` have each line that is typed while the foot is drawn, and each key that
+        `views.typed` names; its thread is ours. `ends`: the key that ends a turn."""
+        self._region.hear, self._ends = hear, ends
 
     def draft(self) -> str:
         """What has been typed of a line that is not ended; it is forgotten here."""
@@ -107,6 +109,12 @@ class Terminal:
     def still(self) -> AbstractContextManager[object]:
         """Inside, nothing is taken in."""
         return self._region.lock
+
+    def plan(self) -> list[str]:
+        """The steps of the run that is shown, or was shown last: how each of them stands."""
+        with self._region.lock:
+            state = self._story.state
+            return list(whole(state, self.width, styled=self.styled)) if state.steps else []
 
     @property
     def width(self) -> int:
@@ -211,6 +219,7 @@ class Terminal:
         if not (typed and self._region.hear) or height < 2:
             return self._foot(width, height)
         sign = "› " if self._out.unicode else "> "
+        typed = typed.replace("\n", "↵" if self._out.unicode else " ")  # as it was pasted
         return [*self._foot(width, height - 1), sign + _ending(typed, width - 3)]
 
     def _foot(self, width: int, height: int) -> list[str]:
@@ -225,7 +234,7 @@ class Terminal:
         call = next(reversed(self._calls.values()), None)
         doing = gist(call.name, call.input, width) if call else "thinks"
         passed = self._clock() - self._since
-        how = " · Ctrl-C stops it" if passed >= LONG else ""
+        how = f" · {self._ends} stops it" if passed >= LONG else ""
         text = cut(f"{figures.clock(passed)} · {doing}", max(width - 2 - len(how), 20)) + how
         return self._out.styled("cyan", frame) + " " + cut(text, width - 2)
 

@@ -234,3 +234,10 @@ def test_c106_input_from_a_pipe_is_read_line_by_line(history: Path) -> None:
         timeout=20,
     )
     assert child.replace(b"\r\n", b"\n") == b"got 'one'\ngot 'two'\nleft\n"
+
+
+def test_shift_enter_begins_another_line_as_terminals_send_it(user: User) -> None:
+    user.types("one\x1b[13;2utwo\x1b[27;2;13~three")
+    user.sees("· three")
+    user.types("\r")
+    user.sees(r"got 'one\ntwo\nthree'")
