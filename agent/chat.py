@@ -1,12 +1,14 @@
 """A conversation in an `App`: what is said, and the runs that come of it."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from msgspec import structs
 
 from agent import runs
 from agent.app import App
 from agent.engine import prompt
+from agent.engine.answer import shaped
 from agent.engine.chat import converse
 from agent.engine.compaction import Replaced
 from agent.engine.fitting import Fit
@@ -26,6 +28,7 @@ from agent.store import skills as skillfiles
 from agent.store.bulk import Bulk
 from agent.store.tree import repaired
 from agent.tool import Outcome, Tool
+from agent.tools.child.schema import fits
 
 UNCHANGING = {*NOTES, *WEB}  # tools that write, but no file
 
@@ -85,6 +88,18 @@ class Chat:
             answer = "\n\n".join(ended.answer for ended in self._runs if ended.answer)
             return structs.replace(counts, answer=answer, code=counts.code or refused)
         return Ended(code=refused, answer=talk.reply.message.text)
+
+    def shaped(self, text: str, schema: dict[str, Any]) -> tuple[str, str]:
+        """The last answer as JSON that fits, and ""; or as it is, and why it does not. What is
+        said for it is part of the conversation. Raises AgentError."""
+        app = self.app
+        model = app.models("main", app.stop, app.shown, self._fit)
+        self.messages = repaired(self.messages)
+        made, why = shaped(self._request({}), text, schema, model, fits)
+        if made != text and not why:
+            self._keep(Message(role="user", text=prompt.AS_JSON))
+            self._keep(Message(role="assistant", text=made))
+        return made, why
 
     def rewind(self, to: str) -> str:
         """Go on after the message `to` of the session; a warning or "". Raises AgentError."""

@@ -4,7 +4,7 @@ Thinking is kept as the service sent it (`Thought`), because a service may want 
 and all, together with the results of the calls that it led to.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -94,6 +94,8 @@ class Request(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     tools: tuple[dict[str, Any], ...] = ()  # name, description, input_schema
     must: str = ""  # the tool that the reply has to call; "": the model chooses
+    schema: Mapping[str, Any] | None = None  # with `must`: of its arguments; a service that holds
+    # a reply to a schema may have the reply be those, as its text
 
 
 Stop: TypeAlias = Literal["end", "calls", "length", "refused"]

@@ -99,7 +99,8 @@ def use(block: dict[str, Any], where: str) -> Iterator[str]:
 
 def completions(body: dict[str, Any]) -> Iterator[str]:
     known = {"model", "messages", "stream", "stream_options", "tools", "tool_choice"}
-    if extra := set(body) - known - {"max_tokens", "max_completion_tokens"}:
+    known |= {"max_tokens", "max_completion_tokens", "response_format"}
+    if extra := set(body) - known:
         yield f"Unrecognized request argument supplied: {min(extra)}"
     if "stream_options" in body and not body["stream"]:
         yield "stream_options: only allowed when stream is enabled"
@@ -108,6 +109,12 @@ def completions(body: dict[str, Any]) -> Iterator[str]:
     names = [tool["function"]["name"] for tool in body.get("tools", [])]
     if "tools" in body and not names:
         yield "tools: must not be empty"
+    if form := body.get("response_format"):
+        shape = form["json_schema"]
+        if form["type"] != "json_schema" or shape["schema"]["type"] != "object":
+            yield "response_format: the schema's root has to be an object"
+        if shape["strict"] and shape["schema"].get("additionalProperties") is not False:
+            yield "response_format: 'additionalProperties' is required to be supplied and false"
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and choice["function"]["name"] not in names:
         yield "tool_choice: no such tool"

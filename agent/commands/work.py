@@ -5,6 +5,7 @@ import os
 import select
 import shlex
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from agent.chat import Chat
 from agent.commands.front import Screen, answer, opened, print_json, say, session_of
 from agent.errors import AgentError, UsageError
 from agent.event import OVER, RunFinished, RunStarted, Source
-from agent.plan import unfenced, with_arguments
+from agent.plan import with_arguments
 from agent.resume import resume as resume_run
 from agent.runs import Ended
 from agent.store import log, planfile, sessions, workspace
@@ -39,7 +40,9 @@ def headless(typed: argparse.Namespace) -> int:
         session: sessions.Session | None = None
         try:
             if called := _called(app, text):
-                return screen.finish(app, runs.run_skill(app, *called))
+                with closing(Chat(app, None)) as chat:
+                    ended = _shaped(runs.run_skill(app, *called), chat, schema)
+                return screen.finish(app, ended)
             session = session_of(typed, app)
             for notice in session.notices:
                 app.notice(notice)
@@ -47,13 +50,7 @@ def headless(typed: argparse.Namespace) -> int:
             try:
                 with screen.turn():
                     ended = chat.turn(text)
-                if schema and (why := _misfit(ended.answer, schema)):
-                    ended = chat.turn(
-                        f"That answer does not fit: {why}. Answer with the JSON alone."
-                    )
-                    if why := _misfit(ended.answer, schema):
-                        error = AgentError(f"the answer does not fit the schema: {why}")
-                        ended = structs.replace(ended, code=ended.code or 1, error=error)
+                    ended = _shaped(ended, chat, schema)
             finally:
                 chat.close()
         except AgentError as error:
@@ -92,13 +89,13 @@ def _schema(typed: argparse.Namespace) -> dict[str, Any] | None:
     return schema
 
 
-def _misfit(answer: str, schema: dict[str, Any]) -> str:
-    from agent.tools.child.schema import fits
-
-    try:
-        return fits(msgspec.json.decode(unfenced(answer)), schema)
-    except msgspec.DecodeError as error:
-        return f"it is no JSON: {error}"
+def _shaped(ended: Ended, chat: Chat, schema: dict[str, Any] | None) -> Ended:
+    """The end with its answer as JSON that fits, or with the fault that it does not."""
+    if schema is None or ended.code:
+        return ended
+    answer, why = chat.shaped(ended.answer, schema)
+    error = AgentError(f"the answer does not fit the schema: {why}") if why else None
+    return structs.replace(ended, answer=answer, code=1 if why else 0, error=error)
 
 
 def plan(typed: argparse.Namespace) -> int:

@@ -88,8 +88,18 @@ Use the other tools, check each, and then answer.
 GO_ON = "Your text reached the limit of one reply. Go on exactly where it stopped: no repetition, \
 no word about it. What you write now is put right behind it."
 
+MISFIT = "That is not the JSON that is asked for: {why}. Give the answer once more, as JSON alone \
+that fits the schema. Keep what it says; leave out what the schema has no place for."
+
+AS_JSON = "(The answer once more, as JSON alone.)"
+
 SMALLER = "This was not run: your reply reached its limit before the call was whole. Make it \
 smaller: write a long file in several calls, a part each, and say less around them."
+
+
+def misfit(why: str) -> str:
+    """What is said to an answer that does not fit a schema."""
+    return MISFIT.format(why=cut(why, 2000).rstrip("."))
 
 
 def system(kind: str, sections: Iterable[tuple[str, str]]) -> str:

@@ -5,12 +5,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct, structs
 
 from agent.engine import prompt
+from agent.engine.answer import Fits, fitting_text, shaped
 from agent.engine.budget import (
     Budget,
     Notes,
@@ -50,7 +51,7 @@ from agent.event import (
 )
 from agent.job import Attempt, Job, Revise
 from agent.message import Message, Request, Usage
-from agent.plan import Permissions, Plan, Step, items, unfenced
+from agent.plan import Permissions, Plan, Step, items
 from agent.seams import Emit, Keep, Models, Provider
 from agent.standing import MOST_TEXT
 from agent.stop import TIME, Stop
@@ -101,10 +102,6 @@ Moment: TypeAlias = Literal["before", "after"]
 def unkept(stop: Stop, emit: Emit) -> str:
     """A Keep that keeps nothing."""
     return ""
-
-
-Fits = Callable[[Any, dict[str, Any]], str]
-"""Why a value does not fit a JSON schema; "" if it does."""
 
 
 class Worker(Struct, frozen=True, kw_only=True):
@@ -330,11 +327,25 @@ class Worker(Struct, frozen=True, kw_only=True):
             request = structs.replace(talk.request, messages=(*talk.request.messages, told))
             talk = converse(request, provider, tools, context, emit, turns=turns)
         if talk.ended_by is None:
-            return StepFinished(status="done", summary=talk.reply.message.text)
+            text = self.shaped(job, talk.request, talk.reply.message.text, provider)
+            return StepFinished(status="done", summary=text)
         said = msgspec.convert(report.read(talk.ended_by.input), Report, from_attributes=True)
         status: Status = "done" if said.status == "done" else "failed"
         summary = said.summary if said.status != "blocked" else f"blocked: {said.summary}"
+        if status == "done":
+            summary = self.shaped(job, talk.request, summary, provider)
         return StepFinished(status=status, summary=summary, outputs=tuple(said.outputs or ()))
+
+    def shaped(self, job: Attempt, request: Request, text: str, provider: Provider) -> str:
+        """The text as the JSON that it has to be, asked for once more where it is none."""
+        schema = job.step.result.schema if job.step.result else None
+        if schema is None and any(
+            (each.foreach or "").endswith(".items") for each in gone_over(job)
+        ):
+            schema = {"type": "array"} if text.strip() else None
+        if schema is None:
+            return text
+        return shaped(request, text, schema, provider, self.fits)[0]
 
     # -- what makes it done ------------------------------------------------------------------
 
@@ -347,7 +358,11 @@ class Worker(Struct, frozen=True, kw_only=True):
             return done
         there, missing = self.outputs(step, done.outputs)
         why = f"did not leave in the workspace: {', '.join(missing)}" if missing else ""
-        if step.result and not why and (fault := self.misfit(done.summary, step.result.schema)):
+        if (
+            step.result
+            and not why
+            and (fault := fitting_text(done.summary, step.result.schema, self.fits)[1])
+        ):
             why = f"its text does not fit the schema: {fault}"
         if step.do and not why and (fault := no_items(job, done.summary)):
             why = f"another step goes over the items of its text, but {fault}"
@@ -385,13 +400,6 @@ class Worker(Struct, frozen=True, kw_only=True):
         except (OSError, ValueError, RuntimeError):  # a name that can be none
             return ""
         return str(path) if there else ""
-
-    def misfit(self, text: str, schema: dict[str, Any]) -> str:
-        try:
-            value = msgspec.json.decode(unfenced(text))
-        except msgspec.DecodeError as error:
-            return f"no JSON: {error}"
-        return self.fits(value, schema)
 
     def kept(self, job: Attempt, text: str) -> str:
         """The text of an end; of a long one head and tail, with the whole in a file, unless a

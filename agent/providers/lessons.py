@@ -76,6 +76,11 @@ LESSONS = (
         sent=has("max_completion_tokens"),
         change=changed(limit="max_tokens"),
     ),
+    Lesson(
+        words=said(r"response_format|json_schema|schema|grammar"),
+        sent=has("response_format"),
+        change=changed(schemas=False),
+    ),
     Lesson(words=said(r"tool_choice"), sent=has("tool_choice"), change=milder),
     Lesson(words=said(r"reasoning"), sent=lambda sent: True, change=unreasoned),
     Lesson(

@@ -6,6 +6,7 @@ be done without is answered by asking once more without it.
 
 import json
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import ValidationError, convert, structs, to_builtins
@@ -179,6 +180,8 @@ class OpenAI:
     def _sent(self, request: Request) -> dict[str, Any]:
         """The request's body. Equal requests give equal bytes."""
         dialect = self._dialect
+        if dialect.schemas and request.schema is not None:
+            request = structs.replace(request, tools=(), must="")
         request = request if dialect.tools else told(request)
         tools, must = request.tools, request.must
         if must and dialect.forces != "function":
@@ -191,6 +194,8 @@ class OpenAI:
         }
         if dialect.streams and dialect.counts:
             sent["stream_options"] = {"include_usage": True}
+        if dialect.schemas and request.schema is not None:
+            sent["response_format"] = shape(request.schema)
         if tools:
             sent["tools"] = [offer(clean(spec)) for spec in tools]
         if tools and must and dialect.forces == "function":
@@ -230,6 +235,31 @@ class OpenAI:
         if turn.calls:
             made["tool_calls"] = [called(call) for call in turn.calls]
         return made
+
+
+def shape(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The demand that a reply be JSON of this schema, word for word where that can be kept."""
+    named = {"name": "answer", "schema": clean(dict(schema)), "strict": closed(schema)}
+    return {"type": "json_schema", "json_schema": named}
+
+
+def closed(schema: Any) -> bool:
+    """Whether every object of a schema has its properties and no others, as OpenAI's `strict`
+    wants it, and nothing in it is out of the ordinary."""
+    if not isinstance(schema, Mapping) or not PLAIN.issuperset(schema):
+        return False
+    properties = schema.get("properties", {})
+    inner = [*properties.values(), *([schema["items"]] if "items" in schema else [])]
+    if schema.get("type") == "object" and (
+        schema.get("additionalProperties") is not False
+        or {*properties} != {*schema.get("required", ())}
+    ):
+        return False
+    return all(closed(each) for each in inner)
+
+
+PLAIN = {"type", "description", "enum", "const", "properties", "required", "items"}
+PLAIN |= {"additionalProperties"}
 
 
 def offer(spec: dict[str, Any]) -> dict[str, Any]:

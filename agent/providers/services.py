@@ -34,7 +34,9 @@ class Service(Struct, frozen=True, kw_only=True):
     help: str = ""  # how to get it
 
 
-LOCAL = Dialect(forces="required", reads=True)  # object-valued `tool_choice` is refused by some
+LOCAL = Dialect(
+    forces="required", reads=True, schemas=True
+)  # object-valued `tool_choice` is refused by some
 
 SERVICES = {
     row.name: row
@@ -58,7 +60,7 @@ SERVICES = {
             model="gpt-6.1-sol",
             small="gpt-6-luna",
             silence=300.0,
-            dialect=Dialect(limit="max_completion_tokens"),
+            dialect=Dialect(limit="max_completion_tokens", schemas=True),
             help="a key from https://platform.openai.com",
         ),
         Service(
@@ -105,7 +107,7 @@ SERVICES = {
             url_variable="COMPAT_BASE_URL",
             keyless=True,
             silence=300.0,
-            dialect=Dialect(reads=True),
+            dialect=Dialect(reads=True, schemas=True),
             help="the base URL of any server that speaks chat completions",
         ),
     )

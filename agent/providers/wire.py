@@ -62,6 +62,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     reasoning: Literal["reasoning_content", "reasoning", ""] = "reasoning_content"  # sent back as
     forces: Literal["function", "required", ""] = "function"  # how a tool is forced
     tools: bool = True  # false: they are told of in the prompt, and calls are read from the text
+    schemas: bool = False  # `response_format` with a schema, which is kept to
     parallel: bool = True  # several calls in one turn
     reads: bool = False  # whether calls may stand in the text though tools are taken
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from agent.errors import ModelError, UsageError
 from agent.message import Call, Message, Result, Thought
@@ -331,6 +332,40 @@ def test_what_a_server_refuses_is_found_out_once_and_done_without(rule: str) -> 
             assert "".join(pieces) == ""
     refused = [REFUSALS[rule][0](ask.json) for ask in server.requests]
     assert refused == [True, False, False, False]
+
+
+SHAPE = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_service_that_keeps_replies_to_a_schema_is_given_it(strict: bool) -> None:
+    schema = SHAPE | {"additionalProperties": not strict}
+    with WIRE.server(Answer('{"n": 3}')) as server:
+        endpoint = Endpoint(name="fake/m", model="m", url=server.url, key="k")
+        request = structs.replace(asked("hi", must="bash"), schema=schema)
+        reply, _ = heard(OpenAI(endpoint, Dialect(schemas=True)), request)
+    body = server.requests[0].json
+    assert reply.message.text == '{"n": 3}'
+    assert body["response_format"]["json_schema"]["schema"] == schema
+    assert body["response_format"]["json_schema"]["strict"] is strict
+    assert not {"tools", "tool_choice"} & {*body}
+
+
+def test_one_that_refuses_a_schema_is_asked_by_a_tool() -> None:
+    def answer(ask: Ask) -> Plain | Answer:
+        if "response_format" in ask.json:
+            words = "'response_format' of type 'json_schema' is not supported with this model"
+            return failing(400, "invalid_request_error", words)
+        return Answer(calls=(("c", "bash", '{"n": 3}'),))
+
+    with OpenAIServer(answer) as server:
+        endpoint = Endpoint(name="fake/m", model="m", url=server.url, key="k")
+        provider = OpenAI(endpoint, Dialect(schemas=True))
+        request = structs.replace(asked("hi", must="bash"), schema=SHAPE)
+        for _ in range(2):
+            reply, _ = heard(provider, request)
+            assert [call.input for call in reply.message.calls] == [{"n": 3}]
+    assert ["response_format" in ask.json for ask in server.requests] == [True, False, False]
 
 
 def test_tools_that_are_refused_are_told_of_and_their_results_come_as_words() -> None:

@@ -1,5 +1,6 @@
 """`ts -p`: stdout is the answer or JSON and nothing else, whatever stdin, stdout and the locale."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from tests.e2e.test_front import KEYS
 from tests.e2e.ts import MAIN, Ran, Ts, call, calling, types
+from tests.servers import Answer, AnthropicServer, OpenAIServer
 
 SIGNS = "done ✓ 天枢 🚀"
 USAGE = {
@@ -220,3 +222,47 @@ def test_a_schema_holds_for_the_answer_or_the_exit_says_no(ts: Ts, tmp_path: Pat
     ran = ts.here(*words, "--output-format", "json", model=ts.script("3", "three"))
     assert ran.code == 1
     assert "schema" in ran.json["error"]["message"]
+
+
+def test_an_answer_as_json_is_asked_for_in_that_form_alone_where_it_was_not_given(ts: Ts) -> None:
+    shape = {"type": "array", "items": {"type": "string"}}
+    with OpenAIServer([Answer("They are a and b."), Answer('{"answer": ["a", "b"]}')]) as server:
+        ts.asks(server)
+        ran = ts.here("-p", "which?", "--json-schema", json.dumps(shape))
+    assert (ran.code, json.loads(ran.out)) == (0, ["a", "b"])
+    asked = server.requests[1].json
+    assert asked["response_format"]["json_schema"]["schema"]["properties"] == {"answer": shape}
+    calls = (("c", "answer", '{"answer": ["a", "b"]}'),)
+    with AnthropicServer([Answer("They are a and b."), Answer(calls=calls)]) as other:
+        ts.asks(other)
+        ran = ts.here("-p", "which?", "--json-schema", json.dumps(shape))
+    assert (ran.code, json.loads(ran.out)) == (0, ["a", "b"])
+    assert other.requests[1].json["tool_choice"]["name"] == "answer"
+
+
+def test_the_answer_of_a_skill_is_held_to_the_schema_too(ts: Ts) -> None:
+    ts.write(".agent/skills/count.yaml", "name: count\nsteps:\n  - id: a\n    run: echo three\n")
+    shape = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    words = ("-p", "/count", "--trust", "-y", "--json-schema", json.dumps(shape))
+    ran = ts.here(*words, model=ts.script('{"n": 3}'))
+    assert (ran.code, ran.out) == (0, '{"n": 3}\n'), ran.err
+
+
+def test_a_foreach_goes_over_the_array_that_a_model_first_put_into_words(ts: Ts) -> None:
+    plan = """
+steps:
+  - id: list
+    do: list the parts
+    writes: []
+    result: {schema: {type: array, items: {type: string}}}
+  - id: each
+    foreach: list.items
+    run: echo "part $item"
+    writes: []
+"""
+    ts.write("plan.yaml", plan)
+    words = ("run", "plan.yaml", "-y", "--output-format", "json")
+    ran = ts.here(*words, model=ts.script("- a\n- b", '{"answer": ["a", "b"]}'))
+    assert ran.code == 0, ran.err
+    assert ran.json["steps"]["list"]["attempts"] == 1
+    assert ran.json["steps"]["each"]["summary"] == "part a\npart b"
