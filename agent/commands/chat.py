@@ -15,7 +15,7 @@ from agent.commands.signals import heard
 from agent.commands.slash import COMMANDS, CYCLE, KEYS, OTHERS, named, offered
 from agent.commands.talk import called, row
 from agent.commands.trust import consent
-from agent.errors import AgentError, BudgetError, UsageError, near
+from agent.errors import AgentError, BudgetError, SetupError, UsageError, near
 from agent.event import Text
 from agent.runs import Ended
 from agent.stop import INTERRUPTED, Stop
@@ -24,6 +24,7 @@ from agent.store.sessions import Session
 from agent.store.skills import Skill, slashed
 from agent.version import __version__
 from agent.views.ask import TerminalAsk
+from agent.views.attention import Attention
 from agent.views.editor import Editor
 from agent.views.figures import money, tokens
 from agent.views.lines import Level
@@ -33,6 +34,11 @@ from agent.views.terminal import Terminal
 from agent.views.typed import ESC, PLAN, WHOLE
 
 MOST_QUEUED = 100
+FIRST = (
+    "No model is set up yet; one of these is enough, then start ts again:",
+    "  export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY=…), or start Ollama, LM Studio or llama.cpp",
+    "  `ts demo` shows a run without any, `ts doctor` what is missing",
+)
 LEAVE = {"exit", "quit", ":q"}
 
 
@@ -57,17 +63,20 @@ class Repl:
         level: Level = "verbose" if typed.verbose else "normal"
         self.terminal = Terminal(self.out, level, keys=sys.stdin)
         self.stop = Stop()  # of the whole chat; each turn has a child
-        self.asks = TerminalAsk(self.out, sys.stdin, stop=self.stop, pause=self.terminal.paused)
+        self.attention = Attention(self.out, cwd.name)
+        pause = self.attention.asking(self.terminal.paused)
+        self.asks = TerminalAsk(self.out, sys.stdin, stop=self.stop, pause=pause)
         agreed = consent(cwd, flag=typed.trust, choose=self.asks.choose, all=True)
         loaded = load(typed, cwd, agreed)
         self.app = App(
             cwd,
             loaded,
             stop=self.stop,
-            sinks=(self.terminal,),
+            sinks=(self.terminal, self.attention),
             people=People(ask=self.asks, inquire=self.asks.inquire),
             trusted=agreed.trusted,
         )
+        self.attention.mode = self.app.settings.notify
         self.reading = False  # whether the user is at the prompt
         self.queue = deque[str](maxlen=MOST_QUEUED)  # lines typed while a model was at work
         self.live = Live(self.app, self.terminal)
@@ -121,6 +130,7 @@ class Repl:
 
     def close(self) -> None:
         self.terminal.close()
+        self.attention.close()
         self.desk.close()
         self.app.close()
 
@@ -186,9 +196,21 @@ class Repl:
         out = self.out
         out.line(out.styled("bold", "天枢 Tianshu") + f" {__version__}  {safe(str(self.app.cwd))}")
         out.line(out.styled("dim", "ask, /help for commands, Ctrl-D to leave"))
+        if not self.app.settings.model:
+            self.guide()
         if self.desk.talk.messages:
             out.line(out.styled("dim", safe(f"conversation {called(self.desk.session)}")))
         self.desk.recall()
+
+    def guide(self) -> None:
+        """Three lines for the first time, where no model can be asked yet."""
+        try:
+            self.app.main_model  # noqa: B018 - a local server may be there
+        except SetupError:
+            for line in FIRST:
+                self.out.line(line)
+        except AgentError:
+            pass  # told when it is needed
 
     def warm(self) -> None:
         """Find the model, load its library and read the project while the user types."""
@@ -276,7 +298,7 @@ class Repl:
         self.app.stop = self.asks.stop = self.stop.child(self.app.settings.timeout)
         while self.loading and self.loading.is_alive() and not self.app.stop.is_set:
             self.loading.join(0.05)  # what it reads is read once
-        with self.terminal.turn():
+        with self.attention.working(), self.terminal.turn():
             ended = do()
         if ended.state is not None and ended.answer:
             self.app.shown(Text(text=ended.answer))

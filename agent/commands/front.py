@@ -29,6 +29,7 @@ from agent.settings import MODES
 from agent.stop import HUNG_UP, INTERRUPTED, Stop
 from agent.store import sessions, settingsfile
 from agent.views.ask import TerminalAsk
+from agent.views.attention import Attention
 from agent.views.jsonl import harmless, jsonl
 from agent.views.lines import Level
 from agent.views.plain import Output, safe
@@ -265,6 +266,7 @@ class Screen:
         self.typed, self.began = typed, monotonic()
         self.sinks: list[Sink] = []
         self._terminal: Terminal | None = None
+        self._attention: Attention | None = None
         if typed.output_format == "stream-json" and sys.stdout is not None:
             self.sinks.append(jsonl(sys.stdout.buffer, partial=typed.include_partial_messages))
         elif not typed.quiet:
@@ -272,7 +274,8 @@ class Screen:
             keys = sys.stdin if sys.stdin and sys.stdin.isatty() else None
             self._out, self._keys = output(sys.stderr), keys
             self._terminal = Terminal(self._out, level, keys=keys, prose=False)
-            self.sinks.append(self._terminal)
+            self._attention = Attention(self._out, Path.cwd().name)
+            self.sinks += [self._terminal, self._attention]
 
     def recall(self, events: Iterable[Event]) -> None:
         """What a run's log tells, before it goes on."""
@@ -285,6 +288,7 @@ class Screen:
 
     def listen(self, app: App) -> None:
         """Take what the user types while a run of `app` is under way."""
+        self._heed(app)
         if self._terminal and self._keys and self._out.fancy:
             from agent.commands.live import HELP, Live
 
@@ -300,16 +304,29 @@ class Screen:
         """Who can be asked: the user, where progress is shown at the terminal they type at."""
         if not (self._terminal and self._keys and self._out.tty):
             return NOBODY
-        asks = TerminalAsk(self._out, self._keys, stop=stop, pause=self._terminal.paused)
+        pause = self._terminal.paused
+        if self._attention:
+            pause = self._attention.asking(pause)
+        asks = TerminalAsk(self._out, self._keys, stop=stop, pause=pause)
         return People(ask=asks, inquire=asks.inquire, choose=asks.choose)
+
+    def _heed(self, app: App) -> None:
+        """Call the user as the settings say."""
+        if self._attention:
+            self._attention.mode = app.settings.notify
 
     def close(self) -> None:
         if self._terminal:
             self._terminal.close()
+        if self._attention:
+            self._attention.close()
 
     def finish(self, app: App, ended: Ended, session: str | None = None) -> int:
         """Show how it has ended; the exit code, which is not 0 where the answer was lost."""
         self.close()
+        self._heed(app)
+        if self._attention:
+            self._attention.call("done" if not ended.code else "it has ended")
         try:
             return self._finish(app, ended, session)
         except BrokenPipeError:  # it has ended as it has, whoever hears of it

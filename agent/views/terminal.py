@@ -26,6 +26,7 @@ from agent.state import State
 from agent.views import figures
 from agent.views.gist import diff, gist, hint
 from agent.views.lines import Level, Story
+from agent.views.link import linked
 from agent.views.plain import Output, cells, cut, safe
 from agent.views.prose import Prose, rendered
 from agent.views.region import Region
@@ -34,6 +35,7 @@ from agent.views.tree import FRAMES, PLAIN_FRAMES, Past, Tree, whole
 PIPE_WIDTH = 200  # columns of a line where there is no terminal
 LONG = 3.0  # seconds after which a user may want to know how to end it
 DIFF_ROWS = 30  # rows of an edit's diff that are shown
+WRITERS = {"write_file", "edit_file", "multi_edit"}  # calls that leave a file to look at
 RUNS = {"submit_plan", "run_skill"}  # calls whose outcome is a run, which has been shown
 
 
@@ -204,6 +206,8 @@ class Terminal:
         words = gist(event.name, asked.input if asked else {}, max(width * 3 // 5, 20))
         sign, style = ("→", "dim") if event.ok else ("✗", "red")
         line = self._out.styled(style, cut(f"  {words} {sign} {hint(event, 200)}", width))
+        if asked and event.ok and event.name in WRITERS and self._out.fancy:
+            line = linked(line, str(asked.input.get("path", "")), self._out.environ)
         changed = diff(event.output)
         rows = [self._coloured(cut(row, width - 4)) for row in changed[:DIFF_ROWS]]
         if len(changed) > DIFF_ROWS:

@@ -12,7 +12,10 @@ import pytest
 from tests.e2e.ts import MAIN, Ts, call, calling
 
 # What ts itself writes to a terminal: styles, lines and cursor of its foot, the keyboard's modes.
-OURS = re.compile(r"\r?\x1b\[(?:\?(?:25|7|1|12|2004)[lh]|\d*[ABCDGJK]|\d*(?:;\d+)*m)|\x1b\[6n")
+OURS = re.compile(
+    r"\r?\x1b\[(?:\?(?:25|7|1|12|2004)[lh]|\d*[ABCDGJK]|\d*(?:;\d+)*m|2[23];2t)|\x1b\[6n"
+)
+TITLE = re.compile(r"\r?\x1b\]2;([^\x07\x1b]*)\x07")  # what it says is looked at too
 EVIL = (
     "\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b]8;;http://x.example\x1b\\click\x1b]8;;\x1b\\"
     "\x1b[2J\x1b[31mred\x9b2J\x90q\x9c\x07\x08\x08over\rFORGED \u202egnp.exe\u200b\U000e0041"
@@ -50,7 +53,7 @@ def shown(ts: Ts, *words: str, keys: str = "") -> tuple[int, str]:
 
 def acting(text: str) -> set[str]:
     """The characters in it that act on a terminal or hide, but for what ts itself writes."""
-    left = OURS.sub("", text).replace("\r\n", "\n")
+    left = OURS.sub("", TITLE.sub(r"\1", text)).replace("\r\n", "\n")
     return {
         ascii(char)
         for char in left
