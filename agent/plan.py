@@ -466,7 +466,7 @@ def items(step: Step, text: str) -> list[str]:
         return []
     try:
         found: Any = msgspec.json.decode(unfenced(text))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"the text of {step.source} is no JSON: {error}") from error
     if not isinstance(found, list):
         raise ValueError(f"the text of {step.source} is JSON, but no array")

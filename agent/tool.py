@@ -218,7 +218,7 @@ def unpacked(input: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
         rule = properties.get(name, {})
         kinds = {rule.get("type"), *(each.get("type") for each in rule.get("anyOf", ()))}
         if isinstance(given, str) and kinds & {"array", "object"} and "string" not in kinds:
-            with suppress(msgspec.DecodeError):
+            with suppress(msgspec.DecodeError, RecursionError):
                 return msgspec.json.decode(given)
         return given
 

@@ -82,7 +82,7 @@ def _schema(typed: argparse.Namespace) -> dict[str, Any] | None:
         if not text.lstrip().startswith("{"):
             text = Path(text).read_text(encoding="utf-8")
         schema = msgspec.json.decode(text, type=dict[str, Any])
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"--json-schema: {error}") from error
     told = f"Your final answer has to be JSON alone, fitting this schema: {text}"
     typed.append_system_prompt = "\n".join(filter(None, (typed.append_system_prompt, told)))

@@ -35,7 +35,7 @@ def fitting_text(text: str, schema: Schema, fits: Fits) -> tuple[str, str]:
     for each in dict.fromkeys((unfenced(text), *(fenced if len(fenced) == 1 else ()))):
         try:
             fault = fits(msgspec.json.decode(each), schema)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             fault = f"no JSON: {error}"
         if not fault:
             return each.strip(), ""
@@ -86,7 +86,7 @@ def said(reply: Reply, wraps: bool) -> str:
         return text
     try:
         return unwrapped(msgspec.json.decode(unfenced(text)), wraps)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return text
 
 

@@ -192,7 +192,7 @@ def misread(steps: Any, error: msgspec.ValidationError) -> list[str]:
     if isinstance(steps, str):
         try:
             msgspec.json.decode(steps)
-        except msgspec.DecodeError as fault:
+        except (msgspec.DecodeError, RecursionError) as fault:
             return [f"steps came as a text that is no JSON: {fault}"]
     if not isinstance(steps, list):
         return [f"steps must be a list: {error}"]

@@ -239,7 +239,9 @@ def models_at(url: str) -> tuple[str, ...] | None:
         answer = connection.getresponse()
         read = json.loads(answer.read(2**20))
         return tuple(str(row["id"]) for row in read["data"] if row.get("id"))
-    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError, AttributeError):
+    except (OSError, http.client.HTTPException, RecursionError):
+        return None
+    except (ValueError, LookupError, TypeError, AttributeError):  # it is no such server
         return None
     finally:
         connection.close()

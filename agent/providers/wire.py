@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST_LINE = 8 * 2**20  # bytes of one line of a stream
 MOST_REPLY = 64 * 2**20  # bytes of one reply, decompressed
+DEEPEST = 100  # levels of JSON: whoever goes through it goes one call deeper for each
 MOST_REFUSAL = 2**20  # bytes that are read of an answer that is no reply
 CONNECT = 8.0  # seconds until a connection stands, or is held to be impossible
 AGENT = f"tianshu/{__version__}"
@@ -300,9 +301,23 @@ def strict(text: str | bytes) -> Any:
 
     try:
         plain = text.decode("utf-8") if isinstance(text, bytes) else text
-        return json.loads(plain, object_pairs_hook=single, parse_constant=none)
+        value = json.loads(plain, object_pairs_hook=single, parse_constant=none)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    if plain.count("[") + plain.count("{") > DEEPEST and _deep(value):
+        raise ValueError(f"it is nested more than {DEEPEST} deep")
+    return value
+
+
+def _deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        inner = [each.values() if isinstance(each, dict) else each for each in level
+                 if isinstance(each, dict | list)]  # fmt: skip
+        level = [value for each in inner for value in each]
+        if not inner:
+            return False
+    return True
 
 
 def arguments(raw: str) -> tuple[dict[str, Any], str]:

@@ -53,6 +53,20 @@ def test_r65_ts_listens_nowhere(ts: Ts) -> None:
             assert not mine & there
 
 
+@pytest.mark.parametrize("depth", [101, 400, 900, 100_000])
+def test_arguments_that_are_nested_too_deeply_are_answered_with_the_fault(
+    ts: Ts, depth: int
+) -> None:
+    ts.env |= {"DEPLOY_TOKEN": "cnry-Env7f3a9b2c"}
+    raw = '{"todos": ' + "[" * depth + '"cnry-Env7f3a9b2c"' + "]" * depth + "}"
+    calls = (("c1", "todo_write", raw), ("c2", "edit_file", raw), ("c3", "bash", raw))
+    with AnthropicServer([Answer(calls=calls, size=50_000), Answer(text="ok")]) as server:
+        ts.asks(server)
+        assert ts.here("-p", "go").said == "ok\n"
+        sent = str(server.requests[-1].json["messages"])
+    assert sent.count("nested") >= 3
+
+
 @pytest.mark.campaign
 @pytest.mark.timeout(300)
 def test_r103_a_project_of_a_hundred_thousand_files_is_begun_and_searched_soon(ts: Ts) -> None:

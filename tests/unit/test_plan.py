@@ -561,7 +561,7 @@ def test_items_are_those_of_a_json_array(text: str, found: list[str]) -> None:
     assert items(Step(id="e", do="x", foreach="a.items"), text) == found
 
 
-@pytest.mark.parametrize("text", ["a\nb", '{"a": 1}', "[1, 2", "I found: [1]"])
+@pytest.mark.parametrize("text", ["a\nb", '{"a": 1}', "[1, 2", "I found: [1]", "[" * 99_999])
 def test_a_text_that_is_no_array_is_no_empty_array(text: str) -> None:
     with pytest.raises(ValueError, match="the text of a is"):
         items(Step(id="e", do="x", foreach="a.items"), text)

@@ -186,5 +186,5 @@ def hits(service: Service, page: Page) -> Sequence[Hit]:
         raise ToolError(f"it answered {page.status}" + (f", cut: {page.cut}" if page.cut else ""))
     try:
         return service.read(page.body)[:RESULTS]
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ToolError(f"its answer can't be read: {error}") from error
