@@ -61,6 +61,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     skills: bool = True  # whether a phrase may start a skill
     plan: Literal["auto", "always", "never"] = "auto"
     append_system_prompt: str = ""
+    theme: Literal["ansi", "dark", "light", "contrast", "amber"] = "ansi"
     notify: Literal["bell", "desktop", "off"] = "bell"  # after 30 seconds: it has ended, or asks
     add_dirs: tuple[str, ...] = ()
     base_urls: dict[str, str] = {}  # service → URL

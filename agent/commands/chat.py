@@ -76,7 +76,7 @@ class Repl:
             people=People(ask=self.asks, inquire=self.asks.inquire),
             trusted=agreed.trusted,
         )
-        self.attention.mode = self.app.settings.notify
+        self.attention.mode, self.out.theme = self.app.settings.notify, self.app.settings.theme
         self.reading = False  # whether the user is at the prompt
         self.queue = deque[str](maxlen=MOST_QUEUED)  # lines typed while a model was at work
         self.live = Live(self.app, self.terminal)

@@ -35,6 +35,7 @@ from agent.views.lines import Level
 from agent.views.plain import Output, safe
 from agent.views.result import result
 from agent.views.terminal import Terminal
+from agent.views.theme import THEMES
 
 PLACES = {
     "": "work.headless",
@@ -311,9 +312,10 @@ class Screen:
         return People(ask=asks, inquire=asks.inquire, choose=asks.choose)
 
     def _heed(self, app: App) -> None:
-        """Call the user as the settings say."""
+        """Call the user, and look, as the settings say."""
         if self._attention:
             self._attention.mode = app.settings.notify
+            self._out.theme = app.settings.theme
 
     def close(self) -> None:
         if self._terminal:
@@ -368,7 +370,11 @@ def as_json(typed: argparse.Namespace) -> bool:
 
 
 def output(stream: TextIO | None) -> Output:
-    return Output(stream, settingsfile.environment())
+    """A stream as it can be written to, in the user's theme."""
+    out = Output(stream, settingsfile.environment())
+    if out.fancy and (name := settingsfile.theme(settingsfile.home())) in THEMES:
+        out.theme = name
+    return out
 
 
 def refusal(app: App) -> ConsentError:

@@ -16,6 +16,7 @@ from agent.settings import Mode
 from agent.store import memory, settingsfile, workspace
 from agent.store.disk import private
 from agent.views.figures import counted, money, tokens
+from agent.views.theme import THEMES
 
 CYCLE: tuple[Mode, ...] = ("default", "accept-edits", "plan")  # Shift+Tab; auto is by a flag alone
 MEMORY = "/memory add TEXT remembers a fact, /memory edit opens the file, /memory edit user yours"
@@ -90,6 +91,23 @@ def config(desk: Desk, words: str) -> None:
     for row in settings.chosen(settings.listed(app.loaded, agreed), words.split()):
         desk.say(settings.line_of(row))
     desk.say("`ts config set KEY VALUE` sets one")
+
+
+def theme(desk: Desk, words: str) -> None:
+    """`/theme [NAME]`: how it looks, from now on."""
+    if words and words not in THEMES:
+        raise UsageError(
+            f"there is no theme {words!r}{near(words, THEMES)}", hint=", ".join(THEMES)
+        )
+    if words:
+        desk.out.theme = words
+        path = settingsfile.users(settingsfile.home())
+        settingsfile.put(path, ("theme",), words, project=False)
+    for name, look in THEMES.items():
+        sample = " ".join(desk.out.styled(style, style) for style in look.styles)
+        desk.say(f"{'›' if name == desk.out.theme else ' '} {name:10} {look.about}")
+        if name == desk.out.theme:
+            desk.out.line(f"  {'':10} {sample}")
 
 
 def cost(desk: Desk, words: str) -> None:
@@ -210,6 +228,7 @@ COMMANDS: dict[str, tuple[str, Do]] = {
     "mode": ("the permission mode: default, accept-edits, plan", mode),
     "skills": ("the skills there are", skills),
     "config": ("each setting and where it came from: [KEY…]", config),
+    "theme": (f"how it looks, from now on: {', '.join(THEMES)}", theme),
     "doctor": ("whether all is there that ts needs", look_around),
     "runs": ("the runs of this directory", runs),
     "exit": ("leave", leave),

@@ -125,6 +125,18 @@ def users(home: Path) -> Path:
     return home / ".config/tianshu/settings.yaml"
 
 
+def theme(home: Path) -> str:
+    """The theme that the user's file names, before all settings are read; "" for none."""
+    path = users(home)
+    if not os.path.lexists(path):
+        return ""
+    try:
+        given, _ = _said(yamlfile.load(path))
+    except UsageError:  # told when all of it is read
+        return ""
+    return str(given.get("theme", ""))
+
+
 def put(path: Path, keys: tuple[str, ...], value: str | None, *, project: bool) -> bool:
     """Set a value, written as in a file, under a setting's name; None: take it out. Whether that
     has changed the file.

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
+from agent.views.theme import THEMES, USUAL
+
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c)"  # OSC: title, links, clipboard
@@ -35,17 +37,6 @@ _UNUSUAL = re.compile(
 _JOINERS = re.compile(r"[\u200c\u200d\ufe00-\ufe0f]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
-STYLES = {
-    "bold": "1",
-    "dim": "2",
-    "italic": "3",
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "blue": "34",
-    "magenta": "35",
-    "cyan": "36",
-}
 _STAND_INS = str.maketrans(
     {
         "✓": "+", "✗": "x", "▸": ">", "↷": "-", "↻": "~", "⊘": "!", "…": "...", "—": "-", "–": "-",
@@ -178,6 +169,7 @@ class Output:
         dumb = environ.get("TERM", "dumb") in {"dumb", "unknown", ""}
         # Whether escape sequences may be used: colours, and lines that are drawn again.
         self.fancy = self.tty and not dumb and not environ.get("NO_COLOR")
+        self.theme = USUAL
         self.encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
         self.unicode = self.encoding.replace("_", "-") in {"utf-8", "utf8", "utf-8-sig"}
 
@@ -205,11 +197,11 @@ class Output:
         self.write(text if text.endswith("\n") or not text else text + "\n")
 
     def styled(self, style: str, text: str) -> str:
-        """`text` in a style of STYLES ("bold red"), where the stream can show it."""
+        """`text` in a style of the theme ("bold red"), where the stream can show it."""
         if not self.fancy or not text or not style:
             return text
-        codes = ";".join(STYLES[one] for one in style.split())
-        return f"\x1b[{codes}m{text}\x1b[0m"
+        codes = ";".join(filter(None, (THEMES[self.theme].styles[one] for one in style.split())))
+        return f"\x1b[{codes}m{text}\x1b[0m" if codes else text
 
     # What a file object has, so that libraries can print to it.
     def flush(self) -> None:

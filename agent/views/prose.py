@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from agent.views.plain import Output, safe
+from agent.views.theme import THEMES
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
     from rich.markdown import Markdown
     from rich.segment import Segment
+    from rich.syntax import ANSISyntaxTheme
 
 LOOK = {  # no background: the terminal's own, dark or light
     "markdown.code": "cyan",
@@ -128,16 +130,17 @@ def rendered(source: str, out: Output) -> list[str]:
     from rich.console import Console
     from rich.theme import Theme
 
+    look = THEMES[out.theme]
     console = Console(
         force_terminal=True,
-        color_system="standard",
+        color_system="256",
         width=max(out.width - 1, 10),
         height=out.size[1],
-        theme=Theme(LOOK),
+        theme=Theme(LOOK | look.prose),
         _environ=out.environ,
         legacy_windows=False,
     )
-    told = _markdown()("", code_theme="ansi_dark", hyperlinks=False)
+    told = _markdown(look.code)("", hyperlinks=False)
     told.parsed = list(parsed(source))
     rows = [_styled(row) for row in console.render_lines(told, pad=False)]
     while rows and not rows[0]:
@@ -147,19 +150,21 @@ def rendered(source: str, out: Output) -> list[str]:
     return rows
 
 
-def _markdown() -> "type[Markdown]":
+def _markdown(code: dict[str, str] | str) -> "type[Markdown]":
     """Rich's Markdown with headings at the left and code without a background of its own."""
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.markdown import CodeBlock, Heading, Markdown
     from rich.syntax import Syntax
+
+    theme = _tokens(code) if isinstance(code, dict) else code
 
     class Left(Heading):
         LEVEL_ALIGN: ClassVar = dict.fromkeys(Heading.LEVEL_ALIGN, "left")
 
     class Code(CodeBlock):
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-            code = str(self.text).rstrip()
-            yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 2))
+            text = str(self.text).rstrip()
+            yield Syntax(text, self.lexer_name, theme=theme, word_wrap=True, padding=(0, 2))
 
     class Told(Markdown):
         elements: ClassVar = {
@@ -170,6 +175,14 @@ def _markdown() -> "type[Markdown]":
         }
 
     return Told
+
+
+def _tokens(code: dict[str, str]) -> "ANSISyntaxTheme":
+    from rich.style import Style
+    from rich.syntax import ANSISyntaxTheme
+
+    styles = {tuple(name.split(".")): Style.parse(style) for name, style in code.items()}
+    return ANSISyntaxTheme(styles)
 
 
 def _styled(row: "list[Segment]") -> str:
@@ -185,6 +198,6 @@ def _styled(row: "list[Segment]") -> str:
             words = words.rstrip()
         if not control:
             pieces.append(
-                style.render(words, color_system=ColorSystem.STANDARD) if style else words
+                style.render(words, color_system=ColorSystem.EIGHT_BIT) if style else words
             )
     return "".join(pieces)
