@@ -1,6 +1,7 @@
 """A conversation in an `App`: what is said, and the runs that come of it."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from msgspec import structs
@@ -12,7 +13,7 @@ from agent.engine.answer import shaped
 from agent.engine.chat import converse
 from agent.engine.compaction import Replaced
 from agent.engine.fitting import Fit
-from agent.engine.guard import all_guarded, preceded
+from agent.engine.guard import MOST, PATHS, all_guarded, cut, led, preceded
 from agent.engine.partial import Partial
 from agent.engine.speech import ask_oracle, ask_user, run_skill, submit_plan
 from agent.errors import AgentError, ConsentError, ToolError, UsageError
@@ -20,7 +21,7 @@ from agent.event import PermissionDecided
 from agent.message import Filling, Image, Message, Request
 from agent.plan import Plan
 from agent.providers import watch
-from agent.rule import NOTES, WEB
+from agent.rule import NOTES, READS, WEB
 from agent.runs import Ended
 from agent.seams import Question
 from agent.store import planfile, sessions
@@ -44,6 +45,7 @@ class Chat:
         for message in self.messages:
             self._heard(message)
         self._context = app.context()
+        self._own = app.context()  # the user's: their shell is not the model's
         self._fit = self._fitting()
         self._runs: list[Ended] = []  # what this turn has run
         self._said = ""  # the id of the message that was kept last
@@ -53,6 +55,7 @@ class Chat:
 
     def close(self) -> None:
         self._context.close()
+        self._own.close()
         if self.session:
             self.session.close()
 
@@ -100,6 +103,25 @@ class Chat:
             self._keep(Message(role="user", text=prompt.AS_JSON))
             self._keep(Message(role="assistant", text=made))
         return made, why
+
+    def place(self, name: str) -> Path:
+        """A path as the user names it."""
+        return self.app.cwd / Path(name).expanduser()
+
+    def use(self, name: str, input: dict[str, Any]) -> Outcome:
+        """Use a tool on the user's own word: the rules count, and plan mode. Raises ToolError."""
+        app = self.app
+        tool = app.tools()[name]
+        named = [self.place(input[key]).resolve() for key in PATHS if key in input]
+        homes = tuple(path if path.is_dir() else path.parent for path in named)
+        readable = (*self._own.readable, *homes)  # for this call: wherever it is
+        own = structs.replace(self._own, stop=app.stop, readable=readable)
+        own, leads, fault = led(own, input, reading=name in READS)
+        leave = app.gate.let(name, tool.writes, input, app.shown, vouched=True, leads=leads)
+        if fault:
+            raise fault
+        done = tool(structs.replace(own, leave=leave), input)
+        return structs.replace(done, text=cut(done.text, MOST))
 
     def rewind(self, to: str) -> str:
         """Go on after the message `to` of the session; a warning or "". Raises AgentError."""

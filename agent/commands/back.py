@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from agent.commands.attach import said
 from agent.commands.desk import Desk
 from agent.commands.undo import listed, others
 from agent.errors import UsageError
@@ -20,7 +21,7 @@ def rewind(desk: Desk, words: str) -> None:
     asked = list(reversed(questions(desk.session)))
     if not asked:
         raise UsageError("there is nothing to go back to yet")
-    rows = [Row(words=entry.message.text, note=clock(entry.time)) for entry in asked]
+    rows = [Row(words=said(entry.message.text), note=clock(entry.time)) for entry in asked]
     at = desk.pick("back to before which message", rows, words)
     if at is None:
         return
@@ -36,10 +37,10 @@ def rewind(desk: Desk, words: str) -> None:
     if what in {"c", "b"}:
         if warning := desk.talk.rewind(entry.parent):
             desk.app.notice(warning)
-        desk.draft = entry.message.text
+        desk.draft = said(entry.message.text)
         desk.say(f"back to before your message of {clock(entry.time)}")
         if not desk.out.fancy:
-            desk.say(f"which was: {entry.message.text}")
+            desk.say(f"which was: {said(entry.message.text)}")
 
 
 def questions(session: Session) -> list[Entry]:

@@ -10,7 +10,9 @@ from threading import Thread
 from agent.app import App, People
 from agent.commands.desk import Desk, Do
 from agent.commands.front import directory, load, output, say_error, session_of
+from agent.commands.listing import Listing
 from agent.commands.live import Live
+from agent.commands.marks import marked_line
 from agent.commands.signals import heard
 from agent.commands.slash import COMMANDS, CYCLE, KEYS, OTHERS, named, offered
 from agent.commands.talk import called, row
@@ -94,6 +96,8 @@ class Repl:
             toolbar=self.status,
             cycle=self.cycle,
         )
+        self.listing = Listing(self.files)
+        self.editor.files = self.listing.fitting
         self.editor.asides = {
             "c-o": self.whole,
             "c-t": self.plan,
@@ -172,9 +176,10 @@ class Repl:
 
     def whole(self) -> None:
         """Show all of the newest output of a tool, as the model was given it."""
-        found = (each for message in reversed(self.desk.talk.messages) for each in message.results)
-        newest = next(found, None)
-        self.terminal.say(safe(newest.text if newest else "no tool has been used").split("\n"))
+        said = reversed(self.desk.talk.messages)
+        found = (result.text for message in said for result in reversed(message.results))
+        text = self.desk.printed or next(found, "no tool has been used yet")
+        self.terminal.say(safe(text).split("\n"))
 
     def plan(self) -> None:
         lines = self.terminal.plan()
@@ -225,6 +230,16 @@ class Repl:
         self.loading = Thread(target=load, daemon=True)
         self.loading.start()
 
+    def files(self) -> Sequence[str]:
+        """All that `@` may name, but for what is ignored."""
+        from agent.tools.find.walk import names, place
+
+        context = self.app.context()
+        try:
+            return names(context, place(context, "."), seconds=5).paths
+        except AgentError:  # a directory that can't be read
+            return ()
+
     def status(self) -> str:
         tally = self.app.tally
         model = self.lacking or self.app.settings.model or self.app.model_in_use
@@ -249,6 +264,8 @@ class Repl:
         try:
             if text.startswith("//"):
                 self.turn(text[1:])
+            elif marked_line(self.desk, text):
+                pass
             elif command := named(name):
                 self.command(command, words.strip())
             elif called := self.called(text, name):
@@ -281,7 +298,7 @@ class Repl:
             raise UsageError(f"there is no /{name}{nearest}", hint="/help lists them") from error
 
     def turn(self, text: str) -> None:
-        self.work(lambda: self.desk.talk.turn(text))
+        self.work(lambda: self.desk.turn(text))
 
     def pick(self, title: str, rows: Sequence[Row], typed: str) -> int | None:
         """The place of the row that the user chooses; None where they choose none, or leave."""

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from agent.app import App
 from agent.chat import Chat
+from agent.commands.attach import attached, said
 from agent.runs import Ended
 from agent.store.sessions import Session
 from agent.views.ask import TerminalAsk
@@ -38,6 +39,19 @@ class Desk:
         self.talk = Chat(app, session)
         self.draft = ""  # what the next prompt begins with
         self.leaving = False
+        self.brought = list[str]()  # what the next message brings along
+        self.printed = ""  # by the user's newest command
+
+    def turn(self, text: str) -> Ended:
+        """Say something to the model, with what it names and what was printed meanwhile."""
+        found = attached(self.talk, text)
+        before = len(self.talk.messages)
+        try:
+            return self.talk.turn(text + found.text + "".join(self.brought), found.images)
+        finally:
+            self.printed = ""
+            if len(self.talk.messages) > before:
+                self.brought = []
 
     def turn_to(self, session: Session) -> None:
         """Go on with another conversation; this one is kept."""
@@ -51,18 +65,18 @@ class Desk:
         """Show how the conversation ends."""
         from agent.views.prose import rendered
 
-        said = [each for each in self.talk.messages if each.text.strip()]
-        if left := len(said[:-RECALLED]):
+        spoken = [each for each in self.talk.messages if each.text.strip()]
+        if left := len(spoken[:-RECALLED]):
             self.out.line(self.out.styled("dim", f"… {counted(left, 'earlier message')}"))
-        for message in said[-RECALLED:]:
-            text = message.text[:LONG]
+        for message in spoken[-RECALLED:]:
+            text = said(message.text)[:LONG]
             if message.role == "user":
                 self.out.line(f"› {safe(text)}")
             else:
                 self.out.line(
                     "\n".join(rendered(text, self.out) if self.out.fancy else [safe(text)])
                 )
-            if more := len(message.text) - len(text):
+            if more := len(said(message.text)) - len(text):
                 self.out.line(f"… {more:,} more characters")
 
     def row(self, name: str, about: str) -> None:

@@ -12,6 +12,7 @@ from agent.commands import config as settings
 from agent.commands.desk import Desk, Do
 from agent.commands.trust import Consent, consent
 from agent.errors import AgentError, ToolError, UsageError, near
+from agent.plan import Plan
 from agent.settings import Mode
 from agent.store import memory, settingsfile, workspace
 from agent.store.disk import private
@@ -26,6 +27,8 @@ Enter sends; \\ Enter, Shift+Enter, Alt+Enter, Ctrl+J begin a line; Ctrl+G opens
 Ctrl+R searches what was typed; Shift+Tab changes the mode; ? on an empty line shows this
 Ctrl+O shows the whole of the last output, Ctrl+T the plan; Esc Esc goes back to an earlier message
 Esc or Ctrl-C stops the turn; Ctrl-C clears the line, then leaves; Ctrl-D leaves
+!COMMAND runs it and the model reads what it prints, !!COMMAND without that; # TEXT is remembered
+@FILE, @DIR/ and @ADDRESS go with the message; Tab takes what is offered behind @ and /
 What is typed while the model works is sent next. // begins a message with a slash"""
 
 
@@ -42,7 +45,13 @@ def help(desk: Desk, words: str) -> None:
 def offered(desk: Desk) -> Sequence[tuple[str, str]]:
     """All that may stand behind a slash, with what it does."""
     own = [(name, about) for name, (about, _) in COMMANDS.items()]
-    return own + [(skill.name, skill.plan.description) for skill in desk.app.skills.all]
+    return own + [(skill.name, hinted(skill.plan)) for skill in desk.app.skills.all]
+
+
+def hinted(plan: Plan) -> str:
+    """What a skill does, with the arguments that it takes."""
+    words = " ".join(f"[{each}]" for each in plan.arguments)
+    return f"{words} {plan.description}".strip()
 
 
 def told(name: str) -> str:

@@ -55,7 +55,7 @@ class Editor:
     ) -> None:
         self._out, self._keys, self._history = out, keys, history
         self.veil = Veil()  # what of a line is not remembered
-        self._commands, self._files = commands, files
+        self._commands, self.files = commands, files
         self._toolbar, self.cycle = toolbar, cycle
         # What a key (as prompt_toolkit names it) calls, with the prompt out of the way; one that is
         # a character does so on an empty line. And what Esc Esc submits there.
@@ -148,9 +148,10 @@ class Editor:
                     for name, about in editor.matching(word[1:]):
                         yield Completion(f"/{name}", -len(word), display_meta=one_line(about, 80))
                 elif word.startswith("@"):
-                    for path in islice(editor._files(word[1:]), CHOICES):
+                    for path in islice(editor.files(word[1:].lstrip('"')), CHOICES):
+                        name = f'"{path}"' if " " in path else path
                         if path == spelled(path):  # a name with controls can't be typed
-                            yield Completion(f"@{path}", -len(word), display=path)
+                            yield Completion(f"@{name}", -len(word), display=path)
 
         return Words()
 
