@@ -488,6 +488,8 @@ class App:
                 )
                 memory = Manners(settingsfile.home())
                 self._providers[name] = services.remember(made, memory)
+                if told := services.caveat(name):
+                    self.notice(told)
             return self._providers[name]
 
     # -- tools ----------------------------------------------------------------------------------

@@ -17,14 +17,16 @@ from agent.providers import failure
 from agent.providers.choices import Assembly
 from agent.providers.lessons import lesson
 from agent.providers.told import apart, told
-from agent.providers.turns import identifier, output, title, turns
+from agent.providers.turns import identifier, output, settled, title, turns
 from agent.providers.wire import (
     AGENT,
+    CUT,
     Answered,
     Dialect,
     Endpoint,
     Memory,
     Pulse,
+    arguments,
     base,
     body,
     clean,
@@ -100,8 +102,11 @@ class OpenAI:
             failure.check_key(self._endpoint)
         for _ in range(8):
             dialect = self._dialect
-            sent = self._sent(request)
+            sent: dict[str, Any] = {}
             try:
+                if dialect.forces == "schema" and request.must and request.schema is None:
+                    return self._arguments(request, say)
+                sent = self._sent(request)
                 if request.tools and (dialect.reads or not dialect.tools):
                     return self._read_from_text(sent, request, say)
                 return self._ask(sent, request, say)
@@ -109,6 +114,20 @@ class OpenAI:
                 if not self._learns(answer, sent):
                     raise failure.of_answer(answer, self._endpoint) from None
         raise ModelError(f"{self._endpoint.name}: no manner of asking was taken")
+
+    def _arguments(self, request: Request, say: Say) -> Reply:
+        """A reply that can be nothing but the arguments of the tool that has to be called."""
+        spec = next(each for each in request.tools if each["name"] == request.must)
+        words = f"{request.system}\n\n{spec['name']}: {spec.get('description', '')}".strip()
+        asked = structs.replace(request, system=words, schema=spec["input_schema"])
+        reply = self._ask(self._sent(asked), asked, lambda piece: say(""))
+        read, fault = arguments(reply.message.text)
+        if reply.stop == "length":
+            fault = CUT
+        call = Call(id="", name=request.must, input=clean(read), fault=fault)
+        message = structs.replace(reply.message, text="", calls=settled([call], request))
+        stop = reply.stop if reply.stop in {"length", "refused"} else "calls"
+        return structs.replace(reply, message=message, stop=stop)
 
     def _read_from_text(self, sent: dict[str, Any], request: Request, say: Say) -> Reply:
         """One request, in whose reply calls may stand in the text."""

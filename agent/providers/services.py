@@ -119,7 +119,7 @@ def named(name: str) -> tuple[Service, str]:
     service, slash, model = name.partition("/")
     if service in SERVICES and model.strip():
         return SERVICES[service], model.strip()
-    known = [*SERVICES, "script"]
+    known = [*SERVICES, "local", "script"]
     if service in SERVICES:
         example = SERVICES[service].model or "NAME"
         raise UsageError(f"{name!r} names no model of {service}", hint=f"as in {service}/{example}")
@@ -157,6 +157,10 @@ def build(
         from agent.providers.script import load
 
         return load((cwd or Path()) / name.removeprefix("script/"))
+    if name.startswith("local/"):
+        from agent.providers import local
+
+        return local.load(name, cwd or Path(), max_output_tokens=max_output_tokens)
     service, model = named(name)
     url = (urls or {}).get(service.name)
     key = keys.get(service.key)
@@ -267,6 +271,15 @@ def small(name: str) -> str:
     """The small model of the same service as `name`; `name` itself where none is known."""
     row = SERVICES.get(name.partition("/")[0])
     return f"{row.name}/{row.small}" if row and row.small else name
+
+
+def caveat(name: str) -> str:
+    """What has to be said of a model before it is asked; "" for most."""
+    if name == "local/smollm2":
+        from agent.providers.local import CAVEAT
+
+        return CAVEAT
+    return ""
 
 
 def remember(provider: Provider, memory: Memory) -> Provider:

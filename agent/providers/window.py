@@ -13,6 +13,7 @@ MOST = 4 * 2**20  # bytes of what it tells
 SIZES = (512, 100_000_000)  # tokens: what can be a model's size
 
 USUAL = {"anthropic": 200_000, "ollama": 4_096, "lmstudio": 4_096, "llamacpp": 4_096}
+USUAL["local"] = 8_192  # providers.local.CONTEXT
 OTHERS = 128_000  # of a model that nothing is known of
 # Ollama's default on small cards (docs/context-length.mdx, 2026); it drops the beginning of what is
 # longer without a word, so too little is better than too much.

@@ -61,7 +61,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     system: bool = True  # false: the system prompt goes into the first user message
     reasoning: Literal["reasoning_content", "reasoning", ""] = "reasoning_content"  # sent back as
-    forces: Literal["function", "required", ""] = "function"  # how a tool is forced
+    forces: Literal["function", "required", "schema", ""] = "function"  # how a tool is forced;
+    # schema: the reply can be nothing but its arguments
     tools: bool = True  # false: they are told of in the prompt, and calls are read from the text
     schemas: bool = False  # `response_format` with a schema, which is kept to
     parallel: bool = True  # several calls in one turn
