@@ -8,7 +8,7 @@ chat's prompt does not wait for it.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from os.path import realpath
@@ -101,6 +101,7 @@ class People(Struct, frozen=True, kw_only=True):
     ask: Ask
     inquire: Inquire
     choose: Choose = undecided
+    edit: Callable[[str, str], str] | None = None  # a text as the user makes it, in a file so named
     there: bool = True
 
 

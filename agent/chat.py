@@ -31,6 +31,8 @@ from agent.store.tree import repaired
 from agent.tool import Outcome, Tool
 from agent.tools.child.schema import fits
 
+PLAN = "plan.yaml"  # a plan that is edited
+AGAIN = {"e": "edit it again", "b": "back to the plan as it was"}
 UNCHANGING = {*NOTES, *WEB}  # tools that write, but no file
 
 
@@ -291,31 +293,57 @@ class Chat:
         return tools | {tool.name: tool for tool in extra}
 
     def _submitted(self, plan: Plan) -> Outcome:
-        app = self.app
+        app, raw = self.app, plan
         plan = app.ready(plan)
         if plan.plain and app.settings.plan != "always":
             return Outcome(text=prompt.to_do(plan.steps))
         if app.gate.mode == "plan":
             return self._finished(Ended(code=0, answer=planfile.dump(plan)))
         asks = app.people.there and app.gate.mode != "auto"
-        seen = asks and self._confirmed(plan)
+        plan, seen = self._confirmed(raw) if asks else (plan, False)
         return self._finished(runs.run(app, plan, "model", vouched=seen, begun=self._begun))
 
-    def _confirmed(self, plan: Plan) -> bool:
-        """Whether the user has seen this plan, with its commands, and said yes to it.
-
-        Raises ToolError for a no.
+    def _confirmed(self, raw: Plan) -> tuple[Plan, bool]:
+        """The plan as the user wants it, ready; whether they have seen it, with its commands, and
+        said yes to it. Raises ToolError for a no.
         """
-        question = Question(
-            step="",
-            tool="submit_plan",
-            text="\n".join([planfile.dump(plan), *self._flight(plan)]),
-            rule="submit_plan",
-        )
-        answer = self.app.gate.approve(question, self.app.shown)
-        if answer.choice == "no":
-            raise ToolError(f"the user does not want this plan. {answer.words}".strip())
-        return answer.by == "user"
+        while True:
+            plan = self.app.ready(raw)
+            question = Question(
+                step="",
+                tool="submit_plan",
+                text="\n".join([planfile.dump(plan), *self._flight(plan)]),
+                rule="submit_plan",
+                edits=self.app.people.edit is not None,
+            )
+            answer = self.app.gate.approve(question, self.app.shown)
+            match answer.choice:
+                case "edit":
+                    raw = self._edited(raw)
+                case "no" if answer.words:
+                    raise ToolError(
+                        f"the user wants another plan: {answer.words}\nCall submit_plan with it."
+                    )
+                case "no":
+                    raise ToolError("the user does not want this plan.")
+                case _:
+                    return plan, answer.by == "user"
+
+    def _edited(self, plan: Plan) -> Plan:
+        """The plan as the user makes it in their editor; as it was where they leave it so."""
+        app, text = self.app, planfile.dump(plan)
+        assert app.people.edit, "it is only offered where there is one"
+        while True:
+            try:
+                text = app.people.edit(text, PLAN)
+                made = planfile.parsed(text.encode(), PLAN)
+                made = structs.replace(made, goal=made.goal or plan.goal)
+                app.ready(made)
+            except AgentError as error:
+                if app.people.choose(str(error), AGAIN) != "e":
+                    return plan
+            else:
+                return made
 
     def _flight(self, plan: Plan) -> Iterator[str]:
         """What a yes to a plan allows for its run, what is asked about all the same, its price."""

@@ -50,11 +50,12 @@ class Question(Struct, frozen=True, kw_only=True):
     tool: str
     text: str  # what would happen: the command, the diff
     rule: str  # what "always" would allow; "": it is no answer
+    edits: bool = False  # whether the user may change the text
     grants: tuple[str, ...] = ()  # the rules that `rule` names, where it is more than one
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    choice: Literal["yes", "no", "always"]
+    choice: Literal["yes", "no", "always", "edit"]  # "edit": where the question has it
     words: str = ""  # with "no": what to do instead
     by: str = "user"  # "nobody": there was nobody to ask
     kept: bool = False  # with "always": in the user's settings too, for other times

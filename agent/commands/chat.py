@@ -9,6 +9,7 @@ from threading import Thread
 
 from agent.app import App, People
 from agent.commands.desk import Desk, Do
+from agent.commands.editing import edited, editor
 from agent.commands.front import directory, load, output, say_error, session_of
 from agent.commands.listing import Listing
 from agent.commands.live import Live
@@ -75,7 +76,12 @@ class Repl:
             loaded,
             stop=self.stop,
             sinks=(self.terminal, self.attention),
-            people=People(ask=self.asks, inquire=self.asks.inquire),
+            people=People(
+                ask=self.asks,
+                inquire=self.asks.inquire,
+                choose=self.asks.choose,
+                edit=self.edited if editor() else None,
+            ),
             trusted=agreed.trusted,
         )
         self.attention.mode, self.out.theme = self.app.settings.notify, self.app.settings.theme
@@ -184,6 +190,10 @@ class Repl:
     def plan(self) -> None:
         lines = self.terminal.plan()
         self.terminal.say(lines or ["there is no plan yet"])
+
+    def edited(self, text: str, name: str) -> str:
+        with self.terminal.paused():
+            return edited(text, name)
 
     def queued(self) -> str:
         """The oldest line that was typed in the meantime; "" for none."""

@@ -1,17 +1,14 @@
 """What can be typed behind a slash in a chat: a table, and the commands that are about the chat."""
 
-import shlex
-import signal
-import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from agent.commands import back, doctor, talk
 from agent.commands import config as settings
 from agent.commands.desk import Desk, Do
+from agent.commands.editing import editor, open_file
 from agent.commands.trust import Consent, consent
-from agent.errors import AgentError, ToolError, UsageError, near
+from agent.errors import ToolError, UsageError, near
 from agent.plan import Plan
 from agent.settings import Mode
 from agent.store import memory, settingsfile, workspace
@@ -190,35 +187,11 @@ def edit_memory(desk: Desk, *, mine: bool) -> None:
         private(path.parent)
     else:
         path = workspace.prepared(desk.app.cwd) / "memory.md"
-    environ = settingsfile.environment()
-    editor = environ.get("VISUAL") or environ.get("EDITOR") or ""
-    if not editor or not desk.out.tty or path.is_symlink():
+    if not editor() or not desk.out.tty or path.is_symlink():
         desk.say(f"it is in {path}")
         return
-    try:
-        words = shlex.split(editor)
-        with uninterrupted():
-            subprocess.run([*words, str(path)], check=True)
-    except (OSError, ValueError) as error:
-        raise AgentError(
-            f"{editor} can't be started: {error}", hint=f"the file is {path}"
-        ) from error
-    except subprocess.CalledProcessError as error:
-        raise AgentError(
-            f"{editor} ended with {error.returncode}", hint=f"it is in {path}"
-        ) from error
+    open_file(path)
     desk.say(f"{path}: read when the next conversation begins")
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Inside, Ctrl-C is for the program that has the terminal, and ends nothing of ours."""
-    # No SIG_IGN: a program that is started inherits that.
-    before = signal.signal(signal.SIGINT, lambda number, frame: None)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 COMMANDS: dict[str, tuple[str, Do]] = {

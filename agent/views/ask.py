@@ -23,6 +23,7 @@ from agent.views.plain import Output, one_line, safe, spelled, wrapped
 WAIT = 0.2  # seconds between looks at the stop flag
 PATIENCE = 3600.0  # seconds that an answer is waited for
 TRIES = 20  # replies that are no answer
+WORDY = 6  # characters of a reply that says what should change; less may be a slip
 LONG_LINE = 65536  # bytes of a reply
 BLANKS = re.compile(r" {40,}")  # they could push the end of a command out of sight
 NOBODY = "nobody can be asked now; decide as the goal suggests, or report what is missing"
@@ -138,6 +139,10 @@ class TerminalAsk:
             style = {"+": "green", "-": "red"}.get(row[:1], "") if "\n" in text else ""
             yield f"  │ {self._out.styled(style, row)}"
         choices = ["y: yes · n: no · n WORDS: no, and what to do instead"]
+        if question.tool == "submit_plan":
+            choices = ["y: begin · n: no · other words: what should change"]
+        if question.edits:
+            choices.append("e: edit it")
         if question.rule:
             choices.append(f"a: always allow {spelled(question.rule)}")
             if question.tool not in PASSING:
@@ -159,10 +164,15 @@ class TerminalAsk:
                     return Answer(choice="yes")
                 case "n" | "no":
                     return Answer(choice="no", words=words.strip())
+                case "e" | "edit" if question.edits and not words:
+                    return Answer(choice="edit")
+                case _ if question.tool == "submit_plan" and len(reply) >= WORDY:
+                    return Answer(choice="no", words=reply)
                 case "a" | "always" if question.rule and not words:
                     return Answer(choice="always")
                 case _:
-                    more = [*(["a"] if question.rule else []), *(["A"] if lasting else [])]
+                    more = [*(["e"] if question.edits else [])]
+                    more += [*(["a"] if question.rule else []), *(["A"] if lasting else [])]
                     self._out.line(f"  {', '.join(['y', 'n', *more])}, please")
         self._out.line("  no answer: it is not done")
         return nobody(question)

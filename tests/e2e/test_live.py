@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tests.e2e.screen import Screen
-from tests.e2e.ts import Reply, Ts
+from tests.e2e.screen import Screen, chatting
+from tests.e2e.ts import Reply, Ts, call, calling
 
 LONG = 20.0  # seconds that a step takes, unless it is ended
 
@@ -28,6 +28,11 @@ def step(id: str, *needs: str) -> dict[str, object]:
 
 def said(id: str, text: str, seconds: float = 0.0, **more: object) -> dict[str, object]:
     return {"for": id, "text": text, "seconds": seconds, **more}
+
+
+def at_prompt(screen: Screen, prompt: str) -> None:
+    """What is typed before a question is put answers nothing."""
+    screen._until(lambda: screen.text.rstrip().endswith(prompt))
 
 
 LOOK = {"name": "list_files", "input": {}}
@@ -87,3 +92,45 @@ def test_the_story_of_a_step_is_told_as_far_as_it_has_come(ts: Ts) -> None:
         screen.types("/stop one\r")
         screen.sees("⊘ one")
         assert screen.ended() == 1
+
+
+STEPS = [{"id": id, "run": f"touch {id}.txt", "writes": [f"{id}.txt"]} for id in ("a", "b", "c")]
+EDITOR = r"""#!/bin/sh
+if [ -e edited ]; then sed -i -e 's/needs: nobody/writes: [d.txt]/' "$1"
+else touch edited; sed -i -e 's/touch c/touch d/' -e 's/writes: .c.txt./needs: nobody/' "$1"; fi
+"""
+
+
+def test_a_plan_is_edited_before_it_begins_until_it_can_run(ts: Ts) -> None:
+    ts.write("editor", EDITOR).chmod(0o700)
+    ts.model = ts.script({**calling(call("submit_plan", goal="g", steps=STEPS)), "for": "chat"})
+    with chatting(ts, "go", EDITOR=str(ts.cwd / "editor")) as screen:
+        screen.sees("e: edit it")
+        at_prompt(screen, "allow it?")
+        screen.types("e\r")
+        screen.sees("? plan.yaml:11: step 'c' needs 'nobody'")
+        at_prompt(screen, "which?")
+        screen.types("e\r")
+        screen.sees("  │ #   change  d.txt")
+        at_prompt(screen, "allow it?")
+        screen.types("y\r")
+        screen.asked()
+        assert screen.leaves() == 0
+    assert [(ts.cwd / f"{id}.txt").exists() for id in "abcd"] == [True, True, False, True]
+
+
+def test_words_to_a_plan_bring_another_one(ts: Ts) -> None:
+    first = {**calling(call("submit_plan", goal="g", steps=STEPS)), "for": "chat"}
+    other = {**calling(call("submit_plan", goal="g", steps=STEPS[:2])), "for": "chat"}
+    ts.model = ts.script(first, other)
+    with chatting(ts, "go") as screen:
+        screen.sees("│   - id: c")
+        screen.sees("y: begin · n: no · other words: what should change")
+        at_prompt(screen, "allow it?")
+        screen.types("leave out the last\r")
+        screen.sees("the user wants another plan: leave out the last")
+        at_prompt(screen, "allow it?")
+        screen.types("y\r")
+        screen.asked()
+        assert screen.leaves() == 0
+    assert [(ts.cwd / f"{id}.txt").exists() for id in "abc"] == [True, True, False]
