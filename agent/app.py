@@ -24,6 +24,7 @@ from agent.engine.budget import Budget, Estimate, within
 from agent.engine.chat import converse
 from agent.engine.fitting import Fit, Model, fitting
 from agent.engine.guard import Gate, closed
+from agent.engine.lean import lean
 from agent.engine.reins import Reins
 from agent.engine.speech import (
     Inquire,
@@ -150,6 +151,7 @@ class App:
         self._providers: dict[str, Provider] = {}
         self._pauses: dict[str, retry.Pause] = {}  # by service: all its callers wait together
         self._gauges: dict[str, Gauge] = {}  # by model: how much it takes, and what it counts
+        self._told = set[str]()  # what has been said of them once
         self._lock = Lock()
         self.reins: Reins | None = None  # of the run under way
         self._kept = True  # whether the working tree can be kept
@@ -357,7 +359,17 @@ class App:
         `fit` keeps that within what the model takes; without one what is dropped is kept nowhere.
         """
         full = self.named(name)
-        return fitting(self._patient(full, stop, emit), fit or Fit(), self.model(full, stop, emit))
+        model = self.model(full, stop, emit)
+
+        def tell(text: str) -> None:
+            with self._lock:
+                first = text not in self._told
+                self._told.add(text)
+            if first:
+                model.tell(text)
+
+        fits = fitting(self._patient(full, stop, emit), fit or Fit(), model)
+        return lean(fits, model.gauge, tell)
 
     def model(self, name: str, stop: Stop, emit: Emit) -> Model:
         """What is known of how much PROVIDER/NAME takes, and who helps to keep within it."""

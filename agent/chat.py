@@ -14,6 +14,7 @@ from agent.engine.chat import converse
 from agent.engine.compaction import Replaced
 from agent.engine.fitting import Fit
 from agent.engine.guard import MOST, PATHS, all_guarded, cut, led, preceded
+from agent.engine.lean import leaner
 from agent.engine.partial import Partial
 from agent.engine.speech import ask_oracle, ask_user, run_skill, submit_plan
 from agent.errors import AgentError, ConsentError, ToolError, UsageError
@@ -142,14 +143,16 @@ class Chat:
         model = app.model(app.main_model, app.stop, app.shown)
         model = structs.replace(model, tell=told.append)
         self.messages = repaired(self.messages)
-        self._fit.shorter(self._request(self._tools()), model, keep, fully=True)
+        request = leaner(self._request(self._tools()), model.gauge)
+        self._fit.shorter(request, model, keep, fully=True)
         return "\n".join(told) or "there is nothing to make shorter yet"
 
     def filling(self) -> Filling:
         """What fills the model's context. Raises AgentError where there is no model."""
         app = self.app
         model = app.model(app.main_model, app.stop, app.shown)
-        return self._fit.filling(self._request(self._tools()), model, app.known)
+        request = leaner(self._request(self._tools()), model.gauge)
+        return self._fit.filling(request, model, app.known)
 
     def _request(self, tools: dict[str, Tool]) -> Request:
         return Request(

@@ -71,3 +71,15 @@ def test_a_server_without_tools_is_told_of_them_and_asked_so_the_next_time_too(t
     assert ["tools" in ask.json for ask in server.requests] == [True, *[False] * 4]
     known = json.loads((ts.home / ".cache/tianshu/servers.json").read_text(encoding="utf-8"))
     assert [each["takes"] for each in known.values()] == [{"tools": False}]
+
+
+def test_a_model_that_takes_little_is_offered_less_and_the_user_is_told(ts: Ts) -> None:
+    settings = str(ts.write("own.yaml", "context: {compat/small: 4096}"))
+    with OpenAIServer([Answer("Hello.")]) as server:
+        local(ts, server)
+        ran = ts("-p", "hi", "--settings", settings)
+        assert (ran.code, ran.out) == (0, "Hello.\n"), ran.err
+        ts("-p", "hi")
+    few, all = ([each["function"]["name"] for each in ask.json["tools"]] for ask in server.requests)
+    assert {"read_file", "edit_file", "bash"} <= {*few} < {*all}
+    assert f"{len(all) - len(few)} of {len(all)} tools are not offered" in ran.err
