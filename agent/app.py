@@ -39,6 +39,7 @@ from agent.event import (
     ModelCalled,
     Notice,
     PermissionDecided,
+    step_of,
 )
 from agent.message import Message, Request, Usage, summed
 from agent.plan import Plan, Step, checked, expanded
@@ -74,10 +75,12 @@ class Tally:
         self.usage, self.calls = Usage(), 0
         self.cost_usd: float | None = 0.0
         self.denials: list[PermissionDecided] = []
+        self.last: ModelCalled | None = None  # of the chat itself
 
     def __call__(self, event: Event) -> None:
         match event:
             case ModelCalled(usage=usage, cost_usd=cost):
+                self.last = self.last if step_of(event) else event
                 self.usage, self.calls = self.usage + usage, self.calls + 1
                 self.cost_usd = summed(self.cost_usd, cost)
             case PermissionDecided(decision="deny"):
@@ -387,6 +390,10 @@ class App:
         """The tokens that a model takes as the user says; None where they don't."""
         sizes = self.settings.context
         return sizes.get(name) or sizes.get(name.partition("/")[2])
+
+    def window(self, name: str) -> int:
+        """The tokens that PROVIDER/NAME takes, as far as it is known. Asks nobody."""
+        return self._gauge(name).size()
 
     def _gauge(self, name: str) -> Gauge:
         settings = self.settings

@@ -5,6 +5,7 @@ It stands behind the user's words, in the same message; `said` gives the words a
 
 import pathlib
 import re
+import shlex
 from collections.abc import Iterator
 from html import escape
 
@@ -21,6 +22,8 @@ MARK = "\n\n<attached "
 NAMED = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
 MOST = 20  # of one message
 ADDRESS = ("http://", "https://")
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+LONGEST = 4096  # characters of a path
 STOPS = ".,;:!?)]}'"  # that end a sentence, and seldom a name
 
 
@@ -83,6 +86,20 @@ def there(talk: Chat, name: str) -> bool:
         return bool(name) and pathlib.Path(talk.place(name)).exists()
     except (OSError, ValueError):  # no path at all
         return False
+
+
+def dropped(text: str) -> str:
+    """What is meant by a pasted text: a picture where it is the path of one, as terminals write it
+    for a file that is dropped on them; else itself."""
+    if len(text) > LONGEST or "\n" in text or not text.rstrip(" '\"").lower().endswith(PICTURES):
+        return text
+    try:
+        [name] = shlex.split(text.removeprefix("file://"))
+        if not pathlib.Path(name).expanduser().is_file():
+            return text
+    except ValueError:  # several words, or a quote that is not ended
+        return text
+    return f'@"{name}" ' if " " in name else f"@{name} "
 
 
 def used(talk: Chat, tool: str, input: dict[str, str]) -> tuple[str, tuple[Image, ...]]:

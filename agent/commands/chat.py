@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from threading import Thread
 
 from agent.app import App, People
+from agent.commands.attach import dropped
 from agent.commands.desk import Desk, Do
 from agent.commands.editing import edited, editor
 from agent.commands.front import directory, load, output, say_error, session_of
@@ -23,6 +24,7 @@ from agent.event import Text
 from agent.runs import Ended
 from agent.stop import INTERRUPTED, Stop
 from agent.store import sessions, settingsfile
+from agent.store.git import branch
 from agent.store.sessions import Session
 from agent.store.skills import Skill, slashed
 from agent.version import __version__
@@ -104,6 +106,7 @@ class Repl:
         )
         self.listing = Listing(self.files)
         self.editor.files = self.listing.fitting
+        self.editor.meant = dropped
         self.editor.asides = {
             "c-o": self.whole,
             "c-t": self.plan,
@@ -252,10 +255,16 @@ class Repl:
 
     def status(self) -> str:
         tally = self.app.tally
-        model = self.lacking or self.app.settings.model or self.app.model_in_use
-        parts = [safe(model), f"{self.app.gate.mode} mode"]
+        model = one_line(self.app.settings.model or self.app.model_in_use, 36)
+        parts = [safe(self.lacking) or model, f"{self.app.gate.mode} mode"]
+        parts.append(one_line(branch(self.app.cwd), 40))
+        if last := tally.last:
+            used = last.usage.total / self.app.window(last.model)
+            parts.append(f"{used:.0%} of context")
         if tally.calls:
             parts += [tokens(tally.usage.total), money(tally.cost_usd)]
+        if last and last.seconds and last.usage.output_tokens:
+            parts.append(f"{last.usage.output_tokens / last.seconds:.0f} tok/s")
         return " · ".join(filter(None, parts))
 
     def cycle(self) -> None:

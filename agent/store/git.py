@@ -40,6 +40,30 @@ def root(cwd: Path) -> Path | None:
     return None
 
 
+def branch(cwd: Path) -> str:
+    """The branch that is checked out, the begin of a commit's id where it is none; "" where that
+    is not known. Runs nothing."""
+    top = root(cwd)
+    if top is None:
+        return ""
+    place = top / ".git"
+    try:
+        if place.is_file():  # of a worktree: where it is
+            place = top / _begin(place).removeprefix("gitdir:").strip()
+        head = _begin(place / "HEAD").strip()
+    except (OSError, ValueError):
+        return ""
+    name = head.removeprefix("ref: refs/heads/")
+    return name if name != head else head[:8]
+
+
+def _begin(path: Path) -> str:
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    with path.open(encoding="utf-8") as file:
+        return file.read(4096)
+
+
 def program(name: str, path: str, cwd: Path) -> str:
     """The absolute path of a program on the search path `path`; "" if there is none.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from agent.secret import Veil
+from agent.views.folding import Folds, lost
 from agent.views.plain import Output, cut, one_line, spelled
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 CHOICES = 50  # completions that are offered, at most
+DRAFT = 5000  # characters of what is to be changed that are shown
 HISTORY = 1 << 20  # bytes of the history file; of a longer one the newer half is kept
 
 Command = tuple[str, str]
@@ -59,6 +61,8 @@ class Editor:
         self._toolbar, self.cycle = toolbar, cycle
         # What a key (as prompt_toolkit names it) calls, with the prompt out of the way; one that is
         # a character does so on an empty line. And what Esc Esc submits there.
+        self.folds = Folds()
+        self.meant: Callable[[str], str] = lambda pasted: pasted  # what stands for what is pasted
         self.asides: Mapping[str, Callable[[], None]] = {}
         self.back = ""
         self.shown: Callable[[], None] | None = None  # called once, when a prompt is on the screen
@@ -74,8 +78,11 @@ class Editor:
         if self._session is None:
             self._session = self._made()
             self._session.app.after_render += lambda app: self._told()
+        default = self.folds.folded(default, long=DRAFT, lines=DRAFT)
         text = self._session.prompt(prompt if self._out.unicode else "> ", default=default)
-        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return (
+            self.folds.unfolded(text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        )
 
     def redraw(self) -> None:
         """Show anew what the toolbar says. Any thread may call it."""
@@ -171,6 +178,7 @@ class Editor:
 def bindings(editor: Editor) -> "KeyBindings":
     from prompt_toolkit.enums import DEFAULT_BUFFER
     from prompt_toolkit.filters import has_completions, has_focus
+    from prompt_toolkit.keys import Keys
 
     keys = lines()
     typing = has_focus(DEFAULT_BUFFER)
@@ -185,6 +193,16 @@ def bindings(editor: Editor) -> "KeyBindings":
     @keys.add("c-g", filter=typing)
     def write(event: "KeyPressEvent") -> None:
         event.current_buffer.open_in_editor()
+
+    @keys.add(Keys.BracketedPaste, filter=typing)
+    def paste(event: "KeyPressEvent") -> None:
+        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        event.current_buffer.insert_text(editor.folds.folded(editor.meant(text)))
+
+    @keys.add("backspace", filter=typing & before_fold(editor.folds))
+    def unpaste(event: "KeyPressEvent") -> None:
+        buffer = event.current_buffer
+        buffer.delete_before_cursor(editor.folds.at_end(buffer.document.text_before_cursor))
 
     for key, do in editor.asides.items():
         keys.add(key, filter=typing & (nothing_typed() if len(key) == 1 else typing))(aside(do))
@@ -242,6 +260,13 @@ def nothing_typed() -> "Filter":
     return Condition(lambda: not get_app().current_buffer.text)
 
 
+def before_fold(folds: Folds) -> "Filter":
+    from prompt_toolkit.application.current import get_app
+    from prompt_toolkit.filters import Condition
+
+    return Condition(lambda: folds.at_end(get_app().current_buffer.document.text_before_cursor) > 0)
+
+
 def aside(do: Callable[[], None]) -> Callable[["KeyPressEvent"], None]:
     """A handler that calls `do`, which may print, with the prompt out of the way."""
 
@@ -263,7 +288,7 @@ def remembered(path: Path | None, veil: Veil) -> "History":
         def store_string(self, string: str) -> None:
             if not string.startswith(" "):
                 with suppress(OSError):  # a full disk: the line itself is not lost
-                    super().store_string(veil.text(string))
+                    super().store_string(veil.text(lost(string)))
 
     if path is None or not _prepared(path):
         return InMemoryHistory()

@@ -1,7 +1,7 @@
 """A tool call in a line: what is asked for, and what came of it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.event import ToolFinished
@@ -14,6 +14,7 @@ TELLING = (
     "directory", "file_glob", "arguments", "id", "summary",
 )  # fmt: skip
 
+SPAN = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 NOTE = re.compile(r"\[(?:exit code (\d+)(?: \(\w+\))?|[a-z][^\]]*)\]")  # ours, behind an output
 
 
@@ -66,6 +67,31 @@ def _last_words(lines: list[str]) -> str:
     code = NOTE.fullmatch(lines[-1])
     failed = [lines[-1][1:-1]] if code and code[1] not in {None, "0"} else []
     return ": ".join([*failed, *said[-1:]]) or "no output"
+
+
+def numbered(rows: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The rows of a diff with the numbers of their lines, each with the style of its kind.
+
+    >>> list(numbered(["@@ -7,2 +7,2 @@", " a", "-b", "+c"]))
+    [('dim', '    7  a'), ('red', '    8 -b'), ('green', '    8 +c')]
+    """
+    old = new = 0
+    for n, row in enumerate(rows):
+        if span := SPAN.match(row):
+            old, new = int(span[1]), int(span[2])
+            if n:
+                yield "dim", "    …"
+        elif row.startswith("-"):
+            yield "red", f"{old:5} {row}"
+            old += 1
+        elif row.startswith("+"):
+            yield "green", f"{new:5} {row}"
+            new += 1
+        elif row.startswith(" "):
+            yield "dim", f"{new:5} {row}"
+            old, new = old + 1, new + 1
+        else:
+            yield "dim", row
 
 
 def diff(output: str) -> list[str]:

@@ -24,7 +24,7 @@ from agent.event import (
 )
 from agent.state import State
 from agent.views import figures
-from agent.views.gist import diff, gist, hint
+from agent.views.gist import diff, gist, hint, numbered
 from agent.views.lines import Level, Story
 from agent.views.link import linked
 from agent.views.plain import Output, cells, cut, safe
@@ -208,15 +208,11 @@ class Terminal:
         line = self._out.styled(style, cut(f"  {words} {sign} {hint(event, 200)}", width))
         if asked and event.ok and event.name in WRITERS and self._out.fancy:
             line = linked(line, str(asked.input.get("path", "")), self._out.environ)
-        changed = diff(event.output)
-        rows = [self._coloured(cut(row, width - 4)) for row in changed[:DIFF_ROWS]]
+        changed = list(numbered(diff(event.output)))
+        rows = [self._out.styled(style, cut(row, width - 4)) for style, row in changed[:DIFF_ROWS]]
         if len(changed) > DIFF_ROWS:
             rows.append(self._out.styled("dim", f"… {len(changed) - DIFF_ROWS} more lines"))
         self._print("call", "\n".join([line, *(f"    {row}" for row in rows)]) + "\n")
-
-    def _coloured(self, row: str) -> str:
-        styles = {"+": "green", "-": "red", "@": "cyan"}
-        return self._out.styled(styles.get(row[:1], "dim"), row)
 
     def _rows(self, width: int, height: int) -> list[str]:
         typed = self._region.typed.text

@@ -9,7 +9,7 @@ all, where the terminal says that it is pasted.
 import codecs
 import re
 
-MOST = 65_536  # characters of a line; what is beyond is passed over
+MOST = 1_000_000  # characters of a line; what is beyond is passed over
 ESC, WHOLE, PLAN = "\x1b", "\x0f", "\x14"  # Esc, Ctrl+O, Ctrl+T: given on as they are
 PASTE, PASTED = "\x1b[200~", "\x1b[201~"  # what a terminal sends around what is pasted
 _KEY = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[^\x1b\[O])")

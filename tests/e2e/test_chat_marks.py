@@ -109,3 +109,70 @@ def test_files_are_offered_by_their_letters_but_no_ignored_ones(ts: Ts) -> None:
         screen.types(CTRL_C)
         screen.asked()
         assert screen.leaves() == 0
+
+
+def test_a_long_paste_is_folded_and_sent_whole(ts: Ts) -> None:
+    ts.model = ts.script("got it", "got that too")
+    text = "".join(f"{n:4} {'x' * 45}\n" for n in range(2000))  # 100 kB
+    with chatting(ts) as screen:
+        screen.asked()
+        screen.types(f"read \x1b[200~{text}\x1b[201~ now")
+        screen.asked("read [pasted 2,000 lines] now")
+        screen.types("\r")
+        screen.sees("got it")
+        screen.asked()
+        screen.types("\x1b[200~" + "a\n" * 20 + "\x1b[201~")
+        screen.asked("[pasted 20 lines]")
+        screen.types("\x7fno")  # taken back as a whole
+        screen.asked("no")
+        screen.types("\r")
+        screen.sees("got that too")
+        screen.asked()
+        assert screen.leaves() == 0
+    first, second = said(ts)
+    assert first["text"] == f"read {text} now"
+    assert second["text"] == "no"
+
+
+def test_what_is_pasted_while_a_model_works_stays_one_message(ts: Ts) -> None:
+    ts.model = ts.script({"text": "first", "seconds": 2}, "second")
+    with chatting(ts) as screen:
+        screen.asked()
+        screen.types("begin\r")
+        screen.sees("thinks")
+        screen.types("\x1b[200~one\rtwo\x1b[201~")
+        screen.sees("› one↵two")
+        screen.types("\r")
+        screen.sees("second")
+        screen.asked()
+        assert screen.leaves() == 0
+    assert said(ts)[1]["text"] == "one\ntwo"
+
+
+def test_the_path_of_a_picture_that_is_pasted_attaches_it(ts: Ts) -> None:
+    picture = ts.home / "a shot.png"
+    picture.write_bytes(PIXEL)
+    ts.model = ts.script("a dot")
+    with chatting(ts) as screen:
+        screen.asked()
+        path = str(picture).replace(" ", "\\ ")
+        screen.types(f"\x1b[200~{path}\x1b[201~what is it?\r")
+        screen.sees("a dot")
+        screen.asked()
+        assert screen.leaves() == 0
+    assert len(said(ts)[0]["images"]) == 1
+
+
+def test_the_line_below_the_prompt_tells_branch_context_and_speed(ts: Ts) -> None:
+    ts.write(".git/HEAD", "ref: refs/heads/topic/new\n")
+    usage = {"input_tokens": 30_000, "output_tokens": 500}
+    replies = [{"text": "answer", "usage": usage, "seconds": 0.5}]
+    ts.write("s.json", json.dumps(replies))
+    ts.model = "script/s.json"
+    with chatting(ts) as screen:
+        screen.asked()
+        screen.sees("default mode · topic/new")
+        screen.says("go", "answer")
+        screen.sees("% of context · 30k tok")
+        screen.sees(" tok/s")
+        assert screen.leaves() == 0

@@ -535,14 +535,13 @@ def test_calls_are_one_line_each_and_edits_show_what_changed() -> None:
         view(ToolFinished(id="2", name="bash", ok=False, output="no such file", seconds=0))
     assert stage.shown == [
         "  edit_file a.py → +1 -1",
-        "    @@ -1,2 +1,2 @@",
-        "     same",
-        "    -x",
-        "    +y",
+        "        1  same",
+        "        2 -x",
+        "        2 +y",
         "  bash make ✗ no such file",
     ]
-    assert "\x1b[31m-x\x1b[0m" in stage.getvalue()
-    assert "\x1b[32m+y\x1b[0m" in stage.getvalue()
+    assert "\x1b[31m    2 -x\x1b[0m" in stage.getvalue()
+    assert "\x1b[32m    2 +y\x1b[0m" in stage.getvalue()
 
 
 def test_a_plan_in_a_conversation_is_a_tree_and_then_the_talk_goes_on() -> None:
