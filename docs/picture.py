@@ -11,6 +11,8 @@ from pathlib import Path
 import pexpect
 import pyte
 
+from agent.views.tree import FRAMES
+
 COLUMNS, ROWS = 108, 44
 WIDE, HIGH, MARGIN = 8.4, 18, 16  # of a character and a line; around the text; in pixels
 COLOURS = {
@@ -46,7 +48,7 @@ def screens() -> list[list[list[pyte.screens.Char]]]:
         except pexpect.EOF:
             break
         text = "\n".join(screen.display)
-        running = sum(line.startswith("  ") and " tok " in line for line in screen.display)
+        running = sum(" tok " in line and line[2:].lstrip()[0] in FRAMES for line in screen.display)
         if running >= most and "attempt" in text:
             best, most = rows(screen, "plan:"), running
         if " done in " in text:

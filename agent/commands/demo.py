@@ -79,6 +79,7 @@ def demo(typed: argparse.Namespace) -> int:
         raw = typed.output_format == "stream-json"
         sinks = screen.sinks if raw else list(map(unresumable, screen.sinks))
         with opened(typed, sinks, cwd=folder) as app:
+            screen.listen(app)
             with screen.turn():
                 ended, session = worked(app)
             changes = list(changed(contents(SAMPLE), contents(folder)))

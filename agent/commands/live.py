@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 
 from agent.app import App
 from agent.errors import AgentError, near
@@ -12,6 +13,7 @@ from agent.views import show
 from agent.views.figures import money, tokens
 from agent.views.lines import Story
 from agent.views.plain import one_line, safe, wrapped
+from agent.views.plan_text import Style
 from agent.views.terminal import Terminal
 from agent.views.tree import whole
 
@@ -33,6 +35,26 @@ def _about(story: Story, event: Event, id: str) -> list[str]:
     if isinstance(event, Text):
         return [f"  {row}" for row in wrapped(safe(event.text.strip()), story.width - 2)]
     return lines
+
+
+def told(cwd: Path, state: State, id: str, width: int, styled: Style) -> Iterator[str]:
+    """The story of one step of a run, as far as the log has it."""
+    if id not in state.steps:
+        yield safe(f"there is no step {id}{near(id, [step.id for step in state.listed])}")
+        return
+    story = Story(styled, lambda: width - 1, "verbose")
+    try:
+        place = workspace.find(cwd, state.run or "")
+        lines = [line for event in log.read(place.log) for line in _about(story, event, id)]
+    except AgentError as error:
+        yield safe(str(error))
+        return
+    step = state.steps[id]
+    yield styled("bold", one_line(f"{id} · {state.standing(id)}", width - 1))
+    yield from islice(wrapped(safe((step.do or step.run or "").strip()), width - 1), 8)
+    if len(lines) > LAST:
+        yield styled("dim", f"… {len(lines) - LAST} earlier lines")
+    yield from lines[-LAST:]
 
 
 class Live:
@@ -116,24 +138,7 @@ class Live:
         yield from show.steps(state, self._width, styled=self._styled, live=True)
 
     def _step(self, state: State, words: str) -> Iterator[str]:
-        """The story of one step, as far as the log has it."""
-        id = words.strip()
-        if id not in state.steps:
-            yield safe(f"there is no step {id}{near(id, [step.id for step in state.listed])}")
-            return
-        story = Story(self._styled, lambda: self._width - 1, "verbose")
-        try:
-            place = workspace.find(self._app.cwd, state.run or "")
-            lines = [line for event in log.read(place.log) for line in _about(story, event, id)]
-        except AgentError as error:
-            yield safe(str(error))
-            return
-        step = state.steps[id]
-        yield self._styled("bold", one_line(f"{id} · {state.standing(id)}", self._width))
-        yield from islice(wrapped(safe((step.do or step.run or "").strip()), self._width), 8)
-        if len(lines) > LAST:
-            yield self._styled("dim", f"… {len(lines) - LAST} earlier lines")
-        yield from lines[-LAST:]
+        yield from told(self._app.cwd, state, words.strip(), self._width, self._styled)
 
     def _budget(self, state: State, words: str) -> Iterator[str]:
         settings = self._app.settings

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from agent.commands import back, doctor, talk
+from agent.commands import back, doctor, newest, talk
 from agent.commands import config as settings
 from agent.commands.desk import Desk, Do
 from agent.commands.editing import editor, open_file
@@ -213,6 +213,14 @@ COMMANDS: dict[str, tuple[str, Do]] = {
     "theme": (f"how it looks, from now on: {', '.join(THEMES)}", theme),
     "doctor": ("whether all is there that ts needs", look_around),
     "runs": ("the runs of this directory", runs),
+    "dag": ("the whole plan under way, or of the newest run", newest.dag),
+    "steps": ("its steps as a table: attempts, time, tokens, cost, files", newest.steps),
+    "step": ("what a step has done so far: ID", newest.step),
+    "tell": ("words to a step of the plan under way: ID WORDS, or @ID WORDS", newest.under_way),
+    "retry": ("begin a step of the plan under way anew: ID [WORDS]", newest.under_way),
+    "skip": ("go on without a step of the plan under way: ID", newest.under_way),
+    "stop": ("end a step of the plan under way: ID", newest.under_way),
+    "replan": ("have the plan under way changed: WORDS", newest.under_way),
     "exit": ("leave", leave),
 }
 OTHERS = {

@@ -455,4 +455,7 @@ def _outcome(step: Step, state: State) -> str:
         return f"needs {needs}" if needs else does(step, WORDS)
     if standing == "running":
         return does(step, WORDS)
-    return one_line(state.failure(step.id), WORDS)
+    text = state.failure(step.id)
+    if step.run is not None:  # of a command the last line says most
+        text = text.rstrip().rpartition("\n")[2]
+    return one_line(text, WORDS)

@@ -134,3 +134,27 @@ def test_words_to_a_plan_bring_another_one(ts: Ts) -> None:
         screen.asked()
         assert screen.leaves() == 0
     assert [(ts.cwd / f"{id}.txt").exists() for id in "abc"] == [True, True, False]
+
+
+def test_a_chat_takes_lines_about_its_plan_at_once_and_others_afterwards(ts: Ts) -> None:
+    steps = [step("one"), step("two"), step("end", "one", "two")]
+    replies: list[Reply] = [
+        {**calling(call("submit_plan", goal="g", steps=steps)), "for": "chat"},
+        said("one", "is done", 2),
+        said("two", "never", LONG),
+        said("end", "is done too"),
+        {"for": "chat", "text": "you are welcome"},
+    ]
+    ts.model = ts.script(*replies)
+    with chatting(ts, "-y", "go", "--sandbox", "off") as screen:
+        screen.sees("waits for one, two")
+        screen.types("thanks\r")
+        screen.sees("› thanks (next)")
+        screen.types("/skip two\r")
+        screen.sees("↻ two is left out — the user")
+        screen.sees("you are welcome")
+        screen.asked()
+        screen.says("/dag", "↷ two", "✓ end")
+        screen.says("/step one", "is done")
+        screen.says("/skip two", "no plan is under way")
+        assert screen.leaves() == 0
