@@ -35,7 +35,6 @@ from agent.providers.wire import (
     opened,
     strict,
 )
-from agent.providers.written import Reader, heard
 
 if TYPE_CHECKING:
     import httpx2
@@ -131,7 +130,9 @@ class OpenAI:
 
     def _read_from_text(self, sent: dict[str, Any], request: Request, say: Say) -> Reply:
         """One request, in whose reply calls may stand in the text."""
-        reader = Reader(request.tools)
+        from agent.providers.written import Reader, heard, shown  # where it is needed alone
+
+        reader = Reader(request.tools, shown(request))
         reply = self._ask(sent, request, heard(reader, say))
         if rest := reader.end():
             say(rest)

@@ -2,12 +2,13 @@
 
 What may become a call is held back until that is decided, so none is ever shown as an answer. A
 call counts where it stands in a mark of calls outside of code and thinking, or where the reply is
-nothing but calls of tools that were offered. What is read depends on the text alone, never on the
-pieces that it came in. A reply with calls of its own is left as it is.
+nothing but calls of tools that were offered. One that stands word for word in what the model was
+shown is a quotation, and none. What is read depends on the text alone, never on the pieces that it
+came in. A reply with calls of its own is left as it is.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import structs
@@ -42,10 +43,11 @@ GROWN = 8  # a held text is looked at again when it has grown by the eighth part
 
 
 class Reader:
-    """Reads the text of one reply to a request that offered `tools`."""
+    """Reads the text of one reply to a request that offered `tools`; `given` is what was shown."""
 
-    def __init__(self, tools: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, tools: Iterable[Mapping[str, Any]], given: Sequence[str] = ()) -> None:
         self._tools = {str(spec["name"]): rules(spec) for spec in tools}
+        self._given = given
         self._text = ""
         self._at = 0  # how far it has been decided
         self._base = 0  # the end of the last call
@@ -83,7 +85,7 @@ class Reader:
             calls = forms.alone(rest, self._tools)
             if not calls and (call := forms.nearly(rest, self._tools)):
                 calls = [call]
-            if calls:
+            if calls and not self._quoted(rest.strip()):
                 self.calls += calls
                 self._at, self._space = len(self._text), ""
         self._may_be_alone = False
@@ -187,6 +189,10 @@ class Reader:
         before = self._text[line:at]
         return before.count("`") % 2 == 1 or before[-1:] in {'"', "'", "“"}
 
+    def _quoted(self, text: str) -> bool:
+        """Whether a call is a quotation, as from a file whose writer wants it to be run."""
+        return any(text in each for each in self._given)
+
     def _in_quotes(self, at: int) -> bool:
         """Whether a mark stands within quotes, as in a text of JSON."""
         line = max(self._text.rfind("\n", 0, at) + 1, self._base)
@@ -232,6 +238,8 @@ class Reader:
                 return self._as_text(found)
             calls, scan.at = [forms.cut(more.name)], len(self._text)
         except No:
+            return self._as_text(found)
+        if self._quoted(self._text[found.start() : scan.at]):
             return self._as_text(found)
         self.calls += calls
         self._at = self._base = scan.at
@@ -342,6 +350,12 @@ def rules(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     schema = spec.get("input_schema")
     own = schema.get("properties") if isinstance(schema, dict) else None
     return own if isinstance(own, dict) else {}
+
+
+def shown(request: Request) -> list[str]:
+    """What a model was shown that may hold others' words."""
+    texts = [each.text for each in request.messages if each.role == "user"]
+    return texts + [result.text for each in request.messages for result in each.results]
 
 
 def heard(reader: Reader, say: Say) -> Say:

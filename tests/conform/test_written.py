@@ -200,6 +200,15 @@ def test_plain_text_is_shown_as_it_comes() -> None:
     assert shown == ["The", " answer", " is", " <b>4", "2</b>."]
 
 
+def test_a_call_that_was_shown_to_the_model_is_a_quotation() -> None:
+    call = f"<tool_call>{JSON}</tool_call>"
+    for text, shown in ((f"It says {call}", f"readme\n{call}\n"), (JSON, f"a {JSON} b")):
+        reader = Reader(TOOLS, [shown])
+        said = reader.add(text) + reader.end()
+        assert (reader.calls, reader.text, said) == ([], text, text)
+        assert read(text).calls == LS
+
+
 SPECIMENS = [*ONE.values(), *NONE.values(), *BROKEN.values()]
 
 
