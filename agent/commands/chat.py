@@ -212,6 +212,7 @@ class Repl:
 
     def greet(self) -> None:
         out = self.out
+        self.attention.title()
         out.line(out.styled("bold", "天枢 Tianshu") + f" {__version__}  {safe(str(self.app.cwd))}")
         out.line(out.styled("dim", "ask, /help for commands, Ctrl-D to leave"))
         if not self.app.settings.model:

@@ -33,6 +33,7 @@ class Attention:
         kind = out.environ.get("TERM", "")
         self._titles = out.fancy and kind.startswith(TITLED)
         self._pushed = False
+        self._sign = ""
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -49,6 +50,7 @@ class Attention:
 
     def title(self, sign: str = "") -> None:
         """Set the terminal's title: a sign for what goes on, and what it is about."""
+        self._sign = sign
         if self._titles:
             begin, self._pushed = ("" if self._pushed else PUSH), True
             words = " · ".join(filter(None, (self._goal, self._place, "ts")))
@@ -74,13 +76,14 @@ class Attention:
         @contextmanager
         def asked() -> Iterator[None]:
             with pause():
+                before = self._sign
                 self.title("?")
                 self.call("a question waits for you")
                 try:
                     yield
                 finally:
                     self._heard = self._clock()
-                    self.title("▸")
+                    self.title(before)
 
         return asked
 

@@ -344,7 +344,7 @@ def test_a_chat_asks_whether_a_directory_is_trusted_and_a_no_leaves_all_of_it_al
                 screen.sees(words)
             screen.types("n\r")
             screen.asked()
-            assert screen.display.title == ""
+            assert screen.display.title == "project · ts"
             screen.says("look around you", "hello")
             screen.says("/skills", "obliging")
             screen.says("/runs")
