@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from os.path import realpath
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, structs
@@ -149,6 +149,7 @@ class App:
             self.settings.permission_mode, self.settings.permissions, people.ask, facts
         )
         self.gate.remember = self._remember
+        self.gate.preview = self._preview
         self.gate.box = lambda: self.sandbox.state
         self.shown = log.Log(None, self.sinks, self.veil)  # what happens outside of a run
         self._providers: dict[str, Provider] = {}
@@ -170,6 +171,11 @@ class App:
             )
         if private or mode == "required":
             self.sandbox.needed("--private" if private else "--sandbox required")
+
+    def _preview(self, name: str, input: dict[str, Any]) -> str:
+        from agent.tools.files import preview
+
+        return preview(self.context(), name, input)
 
     def _remember(self, rules: tuple[str, ...]) -> str:
         """Allow something for good, as the user has answered; what came of it, in words."""

@@ -38,6 +38,7 @@ class Gate:
         self.mode, self._rules, self._ask, self._facts = mode, rules, ask, facts
         self.box: Callable[[], Literal["on", "none", "off"]] = _off  # the sandbox of commands
         self.remember: Callable[[tuple[str, ...]], str] = _unremembered  # for good; what came of it
+        self.preview: Callable[[str, dict[str, Any]], str] = _unseen  # the diff of an edit
         self._always: set[str] = set()  # what the user has answered so; part of the rules as well
         self._asking = Lock()  # held while somebody is asked: nothing else waits for that
         self._knowing = Lock()
@@ -83,7 +84,7 @@ class Gate:
             question = Question(
                 step=step.id if step else "",
                 tool=name,
-                text=wording(name, input),
+                text=(self.preview(name, input) if name in EDITS else "") or wording(name, input),
                 rule=verdict.rule,
                 grants=verdict.grants,
             )
@@ -156,6 +157,10 @@ class Gate:
 def _off() -> Literal["off"]:
     """There is no word on a sandbox."""
     return "off"
+
+
+def _unseen(name: str, input: dict[str, Any]) -> str:
+    return ""
 
 
 def _unremembered(rules: tuple[str, ...]) -> str:

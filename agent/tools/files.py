@@ -10,6 +10,9 @@ import io
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from agent.errors import ToolError
 from agent.tool import Context, Outcome, tool
@@ -24,6 +27,7 @@ WHOLE = 8 << 20  # bytes up to which a file is read at once and known by its has
 CHANGED = 32 << 20  # bytes of the largest file that is edited or overwritten
 HEADER = 1 << 16  # bytes that tell how a bigger file is coded
 TRIES = 20  # how often a file may appear or vanish while it is being changed
+PREVIEWED = 1 << 20  # bytes of a file of which a change is shown before it is made
 
 
 class Reads:
@@ -262,6 +266,29 @@ def edits_done(context: Context, path: str, edits: Sequence[Replacement]) -> str
     if tolerated:
         said += f", found but for {' and '.join(tolerated)}; there the file's own was kept"
     return f"{said}\n{diff(before, after, name)}".rstrip("\n")
+
+
+def preview(context: Context, name: str, input: dict[str, Any]) -> str:
+    """What an edit would change: a diff, all of it. "" where that can't be told; the call itself
+    says why."""
+    try:
+        full = context.inside(str(input.get("path", "")))
+        if not full.exists():
+            before = ""
+        elif not full.is_file() or full.stat().st_size > PREVIEWED:
+            return ""
+        else:
+            before = decoded(full.read_bytes(), str(full))[1]
+        if name == "write_file":
+            after = str(input["content"])
+        else:
+            given = [input] if name == "edit_file" else input["edits"]
+            after = before
+            for edit in msgspec.convert(given, list[Replacement], strict=False):
+                after = edited(after, edit).text
+    except (ToolError, OSError, KeyError, msgspec.ValidationError):
+        return ""
+    return diff(before, after, shown(context, full), whole=True)
 
 
 def decoded(data: bytes, path: str) -> tuple[Coding, str]:

@@ -18,6 +18,7 @@ from typing import TextIO
 from agent.errors import ToolError
 from agent.seams import Answer, Question
 from agent.stop import Stop
+from agent.views.gist import numbered
 from agent.views.plain import Output, one_line, safe, spelled, wrapped
 
 WAIT = 0.2  # seconds between looks at the stop flag
@@ -135,9 +136,9 @@ class TerminalAsk:
         wants = WANTS.get(question.tool, f"use {one_line(spelled(question.tool), 60)}")
         yield self._title(question.step, f"wants to {wants}")
         text = BLANKS.sub(lambda run: f" ⟨{len(run[0])} blanks⟩ ", spelled(question.text))
-        for row in wrapped(text.removesuffix("\n"), max(self._out.width - 4, 20)):
-            style = {"+": "green", "-": "red"}.get(row[:1], "") if "\n" in text else ""
-            yield f"  │ {self._out.styled(style, row)}"
+        for style, line in _lines(text.removesuffix("\n")):
+            for row in wrapped(line, max(self._out.width - 4, 20)):
+                yield f"  │ {self._out.styled(style, row)}"
         choices = ["y: yes · n: no · n WORDS: no, and what to do instead"]
         if question.tool == "submit_plan":
             choices = ["y: begin · n: no · other words: what should change"]
@@ -199,6 +200,18 @@ class TerminalAsk:
                 break
         self._out.line()
         return None
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """What is asked about, line by line, each with its style; of a diff, with numbers."""
+    lines = text.split("\n")
+    if lines[0].startswith("--- ") and text.count("\n") > 2 and lines[2].startswith("@@"):
+        yield "", lines[0].removeprefix("--- ")
+        yield from numbered(lines[2:])
+        return
+    for line in lines:
+        style = {"+": "green", "-": "red"}.get(line[:1], "") if len(lines) > 1 else ""
+        yield style, line
 
 
 def _chosen(reply: str, choices: Mapping[str, str]) -> str:

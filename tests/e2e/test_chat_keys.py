@@ -110,3 +110,33 @@ def test_ctrl_g_opens_the_editor_with_what_is_typed(ts: Ts) -> None:
         screen.sees("heard")
         screen.asked()
         assert screen.leaves() == 0
+
+
+def test_an_edit_is_asked_about_as_a_diff_with_the_lines_of_the_file(ts: Ts) -> None:
+    ts.write("a.py", "".join(f"line {n}\n" for n in range(1, 31)))
+    edits = [
+        {"old_string": "line 12\n", "new_string": "LINE 12\nand more\n"},
+        {"old_string": "line 25", "new_string": "LINE 25"},
+    ]
+    ts.model = ts.script(
+        calling(call("multi_edit", path="a.py", edits=edits)),
+        calling(call("write_file", path="b.py", content="new\n")),
+        "made",
+    )
+    with chatting(ts) as screen:
+        screen.asked()
+        screen.types("edit it\r")
+        screen.sees("allow it?")
+        for row in (
+            "│    11  line 11",
+            "│    12 -line 12",
+            "│    13 +and more",
+            "│    26 +LINE 25",
+        ):
+            assert row in screen.text
+        screen.types("y\r")
+        screen.sees("│     1 +new")
+        screen.types("y\r")
+        screen.sees("made")
+        screen.asked()
+        assert screen.leaves() == 0

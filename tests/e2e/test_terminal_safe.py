@@ -13,7 +13,7 @@ from tests.e2e.ts import MAIN, Ts, call, calling
 
 # What ts itself writes to a terminal: styles, lines and cursor of its foot, the keyboard's modes.
 OURS = re.compile(
-    r"\r?\x1b\[(?:\?(?:25|7|1|12|2004)[lh]|\d*[ABCDGJK]|\d*(?:;\d+)*m|2[23];2t)|\x1b\[6n"
+    r"\r?\x1b\[(?:(?:\d*[AB]|\?7l)\r|\?(?:25|7|1|12|2004)[lh]|\d*[ABCDGJK]|\d*(?:;\d+)*m|2[23];2t)|\x1b\[6n"
 )
 TITLE = re.compile(r"\r?\x1b\]2;([^\x07\x1b]*)\x07")  # what it says is looked at too
 EVIL = (

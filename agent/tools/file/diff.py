@@ -13,8 +13,8 @@ AROUND = 3  # unchanged lines shown before and after
 PAIRS = 1_000_000  # pairs of equal lines that are weighed against each other, at most
 
 
-def diff(before: str, after: str, path: str) -> str:
-    """A unified diff, cut with a note after `ROWS` lines; "" if nothing differs.
+def diff(before: str, after: str, path: str, *, whole: bool = False) -> str:
+    """A unified diff, cut with a note after `ROWS` lines unless `whole`; "" if nothing differs.
 
     Line ends are not shown.
     """
@@ -35,6 +35,8 @@ def diff(before: str, after: str, path: str) -> str:
     if not rows:
         return ""
     rows = [piece for row in rows for piece in row.split("\n")]
+    if whole:
+        return "\n".join([f"--- {spelled(path)}", f"+++ {spelled(path)}", *map(visible, rows)])
     cut = [visible(row if len(row) <= WIDTH else row[:WIDTH] + "…") for row in rows[:ROWS]]
     if len(rows) > ROWS:
         cut.append(f"… {len(rows) - ROWS:,} more lines of the diff are not shown")
