@@ -191,6 +191,8 @@ def carry_on(
             raise
         finally:
             app.reins = None
+    for said in reins.left():
+        app.notice(f"too late, the run has ended: {said.wish} {said.step or ''}".rstrip())
     if before:
         _tree(app, state, record, stop, before)
     state.apply(

@@ -65,42 +65,43 @@ class Live:
         terminal.foresee(self._past, app.settings.max_workers)
         self._looks: Mapping[str, Callable[[State, str], Iterator[str]]] = {
             "dag": self._dag,
-            "plan": self._dag,
             "steps": self._steps,
             "step": self._step,
             "budget": self._budget,
             "cost": self._budget,
             "help": self._help,
-            "?": self._help,
         }
 
     def _past(self, state: State) -> Mapping[str, float]:
         return history.took(self._app.cwd, state.goal, state.run or "")
 
     def heard(self, line: str) -> bool:
-        """Do what a line says of the run; whether it is about one."""
+        """Do what a line says of the run; whether it is about it: another may wait."""
         text, state = line.strip(), self._terminal.state
-        if state is None or self._app.reins is None or not text.startswith(("/", "@", "?")):
-            return False
-        if text.startswith("//"):
+        if state is None or self._app.reins is None:
             return False
         name, _, words = text[1:].partition(" ")
-        if text.startswith("@"):
-            name, words = "tell", text[1:]
         if text == "?":
             name = "help"
-        self._do(name.lower(), words.strip(), state)
-        return True
+        elif text.startswith("@"):  # a step, or what is nearly its name; else it may be a file
+            id, name, words = name, "tell", text[1:]
+            with self._terminal.still():
+                ids = [step.id for step in state.listed]
+            if id not in ids and not near(id, ids):
+                return False
+        elif not text.startswith("/"):
+            return False
+        return self._done(name.lower(), words.strip(), state)
 
-    def _do(self, name: str, words: str, state: State) -> None:
+    def _done(self, name: str, words: str, state: State) -> bool:
         if name in WISHES:
             self._say(self._wish(WISHES[name], words, state))
         elif name in self._looks:
             with self._terminal.still():  # `state` is another thread's as well
                 self._say(list(self._looks[name](state, words)))
         else:
-            known = [f"/{each}" for each in (*WISHES, *self._looks) if each != "?"]
-            self._say([f"/{name} has to wait{near(f'/{name}', known)}", *HELP.split("\n")])
+            return False
+        return True
 
     def _say(self, lines: Sequence[str]) -> None:
         self._terminal.say(lines)

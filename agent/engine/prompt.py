@@ -63,6 +63,7 @@ directory. Do your step and no more. The last <step> in the first message is you
 - If a check is named, it is run after you end; make it pass, don't weaken it.
 - End with report. status done: you saw it work. failed or blocked: say what you tried, what you \
 saw, and what is in the way. An honest failure is better than a hopeful done.
+- <user> at the end of a message, outside of any result, is what the user says to you meanwhile.
 """
 
 REVISE = """\

@@ -1,8 +1,9 @@
 """What the user wants of a run under way, on its way to it, and to the agent that it is about."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from threading import Lock
 
 from agent.event import Event, UserSaid, step_of
@@ -34,6 +35,13 @@ class Reins:
 
     def say(self, event: UserSaid) -> None:
         self.inbox.put(event)
+
+    def left(self) -> Iterator[UserSaid]:
+        """What was said too late: the run has ended."""
+        with suppress(Empty):
+            while True:
+                if isinstance(event := self.inbox.get_nowait(), UserSaid):
+                    yield event
 
     # -- the pool's ----------------------------------------------------------------------------
 

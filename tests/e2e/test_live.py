@@ -148,8 +148,11 @@ def test_a_chat_takes_lines_about_its_plan_at_once_and_others_afterwards(ts: Ts)
     ts.model = ts.script(*replies)
     with chatting(ts, "-y", "go", "--sandbox", "off") as screen:
         screen.sees("waits for one, two")
-        screen.types("thanks\r")
-        screen.sees("› thanks (next)")
+        for line in ("/rename my talk", "@notes.md thanks"):  # neither is about the run
+            screen.types(f"{line}\r")
+            screen.sees(f"› {line} (next)")
+        screen.types("@tow be brief\r")
+        screen.sees("there is no step tow; did you mean 'two'?")
         screen.types("/skip two\r")
         screen.sees("↻ two is left out — the user")
         screen.sees("you are welcome")
