@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent.commands.front import answer, output
-from agent.commands.manual import COMMANDS, FLAGS, PAGES, flags_of, long
+from agent.commands.manual import COMMANDS, FLAGS, LATER, PAGES, flags_of, long
 from agent.errors import UsageError, near
 from agent.views.plain import wrapped
 
@@ -34,6 +34,8 @@ def help(typed: argparse.Namespace) -> int:
         told = page(name, width)
     elif name.startswith("/"):
         told = slashed(name, width)
+    elif name in LATER:
+        raise UsageError(f"`ts {name}` ({LATER[name]}) is not in this version")
     else:
         raise UsageError(
             f"there is no command {name!r}{near(name, [*COMMANDS])}",

@@ -80,6 +80,8 @@ def test_a_command_that_is_none_gets_the_nearest_and_a_task_goes_to_the_model(ts
     assert ran.code == 2
     assert "did you mean 'plan'?" in ran.err
     assert "`ts plan`" in ts.here("plna").err
+    for later in manual.LATER:
+        assert "not in this version" in ts.here(later, "--help").err
     assert parsed(["help", "me", "mend", "the", "tests"]).command == ""
     assert parsed(["-p", "help"]).command == ""
     assert parsed(["--", "plna"]).words == ["plna"]
