@@ -54,6 +54,11 @@ def unreasoned(dialect: Dialect, words: str) -> Dialect:
     return structs.replace(dialect, reasoning="") if named else dialect
 
 
+def unshaped(dialect: Dialect, words: str) -> Dialect:
+    forces = "required" if dialect.forces == "schema" else dialect.forces
+    return structs.replace(dialect, schemas=False, forces=forces)
+
+
 def several(sent: Sent) -> bool:
     return any(len(each.get("tool_calls") or ()) > 1 for each in sent["messages"])
 
@@ -79,7 +84,7 @@ LESSONS = (
     Lesson(
         words=said(r"response_format|json_schema|schema|grammar"),
         sent=has("response_format"),
-        change=changed(schemas=False),
+        change=unshaped,
     ),
     Lesson(words=said(r"tool_choice"), sent=has("tool_choice"), change=milder),
     Lesson(words=said(r"reasoning"), sent=lambda sent: True, change=unreasoned),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import ValidationError, convert, structs, to_builtins
 
 from agent.errors import ModelError
-from agent.message import Call, Image, Message, Reply, Request, Say
+from agent.message import Call, Image, Message, Reply, Request, Say, Usage
 from agent.providers import failure
 from agent.providers.choices import Assembly
 from agent.providers.lessons import lesson
@@ -99,27 +99,42 @@ class OpenAI:
     def __call__(self, request: Request, say: Say) -> Reply:
         if self._endpoint.key or not self._keyless:
             failure.check_key(self._endpoint)
+        spent = Usage()  # on replies that are not taken
         for _ in range(8):
             dialect = self._dialect
             sent: dict[str, Any] = {}
             try:
                 if dialect.forces == "schema" and request.must and request.schema is None:
-                    return self._arguments(request, say)
+                    asked = by_schema(request)
+                    sent = self._sent(asked)
+                    reply = self._arguments(sent, asked, say)
+                    return structs.replace(reply, usage=spent + reply.usage)
                 sent = self._sent(request)
                 if request.tools and (dialect.reads or not dialect.tools):
-                    return self._read_from_text(sent, request, say)
+                    reply = self._read_from_text(sent, request, say)
+                    if not self._unforced(request, reply):
+                        return reply
+                    spent += reply.usage
+                    continue
                 return self._ask(sent, request, say)
             except Answered as answer:
                 if not self._learns(answer, sent):
                     raise failure.of_answer(answer, self._endpoint) from None
         raise ModelError(f"{self._endpoint.name}: no manner of asking was taken")
 
-    def _arguments(self, request: Request, say: Say) -> Reply:
+    def _unforced(self, request: Request, reply: Reply) -> bool:
+        """Whether a tool that had to be called was not, since the server does not see to that
+        (llama.cpp, where a template knows no tools); from then on it is forced by its schema."""
+        dialect = self._dialect
+        forced = request.must and request.schema is None and dialect.schemas
+        if not forced or reply.message.calls or reply.stop != "end" or dialect.forces == "schema":
+            return False
+        self._note(structs.replace(dialect, forces="schema"))
+        return True
+
+    def _arguments(self, sent: dict[str, Any], request: Request, say: Say) -> Reply:
         """A reply that can be nothing but the arguments of the tool that has to be called."""
-        spec = next(each for each in request.tools if each["name"] == request.must)
-        words = f"{request.system}\n\n{spec['name']}: {spec.get('description', '')}".strip()
-        asked = structs.replace(request, system=words, schema=spec["input_schema"])
-        reply = self._ask(self._sent(asked), asked, lambda piece: say(""))
+        reply = self._ask(sent, request, lambda piece: say(""))
         read, fault = arguments(reply.message.text)
         if reply.stop == "length":
             fault = CUT
@@ -188,14 +203,18 @@ class OpenAI:
         easier = lesson(self._dialect, answer.status, words, sent)
         if easier is None:
             return False
-        self._known = easier
+        self._note(easier)
+        return True
+
+    def _note(self, dialect: Dialect) -> None:
+        """Ask so from now on, and remember it."""
+        self._known = dialect
         if self._memory:
             usual = to_builtins(self._start)
-            takes = to_builtins(easier).items()
+            takes = to_builtins(dialect).items()
             self._memory.keep(
                 self._server, {name: each for name, each in takes if each != usual[name]}
             )
-        return True
 
     def _sent(self, request: Request) -> dict[str, Any]:
         """The request's body. Equal requests give equal bytes."""
@@ -255,6 +274,13 @@ class OpenAI:
         if turn.calls:
             made["tool_calls"] = [called(call) for call in turn.calls]
         return made
+
+
+def by_schema(request: Request) -> Request:
+    """The request for the arguments alone of the tool that has to be called."""
+    spec = next(each for each in request.tools if each["name"] == request.must)
+    words = f"{request.system}\n\n{spec['name']}: {spec.get('description', '')}".strip()
+    return structs.replace(request, system=words, schema=spec["input_schema"])
 
 
 def shape(schema: Mapping[str, Any]) -> dict[str, Any]:

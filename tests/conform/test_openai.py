@@ -368,6 +368,22 @@ def test_one_that_refuses_a_schema_is_asked_by_a_tool() -> None:
     assert ["response_format" in ask.json for ask in server.requests] == [True, False, False]
 
 
+def test_a_tool_that_is_not_called_though_it_has_to_be_is_forced_by_its_schema() -> None:
+    def answer(ask: Ask) -> Answer:
+        return Answer('{"n": 3}' if "response_format" in ask.json else "I would rather talk.")
+
+    with OpenAIServer(answer) as server:
+        endpoint = Endpoint(name="fake/m", model="m", url=server.url, key="k")
+        provider = OpenAI(endpoint, Dialect(reads=True, schemas=True))
+        for calls in (2, 1):
+            reply, _ = heard(provider, asked("hi", must="bash"))
+            assert reply.usage.output_tokens == 20 * calls
+            assert [(call.name, call.input) for call in reply.message.calls] == [("bash", {"n": 3})]
+        reply, _ = heard(provider, asked("hi"))
+        assert reply.message.text == "I would rather talk."
+    assert ["response_format" in ask.json for ask in server.requests] == [False, True, True, False]
+
+
 def test_tools_that_are_refused_are_told_of_and_their_results_come_as_words() -> None:
     with refusing("ollama's tools") as server:
         heard(WIRE.provider(server), asked("hi", *TURNS, must="bash"))
