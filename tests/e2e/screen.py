@@ -19,11 +19,13 @@ PATIENCE = 30.0  # seconds
 class Screen:
     """Someone who talks to `ts` at a terminal of 100 columns and 60 lines."""
 
-    def __init__(self, ts: Ts, *words: str, **environ: str) -> None:
+    def __init__(self, ts: Ts, *words: str, shell: str = "", **environ: str) -> None:
+        """With a `shell`, that is what they talk to first."""
+        argv = [shell, *words] if shell else [sys.executable, MAIN[1], *words]
         self.display = pyte.Screen(100, 60)
         self._stream = pyte.ByteStream(self.display)
         self.child = pexpect.spawn(
-            sys.executable, [MAIN[1], *words], cwd=str(ts.cwd),
+            argv[0], argv[1:], cwd=str(ts.cwd),
             env=ts.environment({"TERM": "xterm-256color", **environ}),
             dimensions=(60, 100), timeout=30,
         )  # fmt: skip
@@ -51,6 +53,11 @@ class Screen:
 
     def types(self, keys: str) -> None:
         self.child.send(keys)
+
+    def resized(self, lines: int, columns: int) -> None:
+        """Make the window so large, as a user does with the mouse."""
+        self.display.resize(lines, columns)
+        self.child.setwinsize(lines, columns)
 
     def leaves(self) -> int:
         self.child.send(CTRL_D)

@@ -1,9 +1,11 @@
 """The keys of a chat at a real terminal, at the prompt and while a model is at work."""
 
-from tests.e2e.screen import CTRL_C, ESC, chatting
-from tests.e2e.ts import Ts, call, calling
+import shlex
 
-CTRL_G, CTRL_O, CTRL_T = "\x07", "\x0f", "\x14"
+from tests.e2e.screen import CTRL_C, ESC, Screen, chatting
+from tests.e2e.ts import MAIN, Ts, call, calling
+
+CTRL_G, CTRL_O, CTRL_T, CTRL_Z = "\x07", "\x0f", "\x14", "\x1a"
 LONG = 20.0  # seconds that a model would take
 
 
@@ -138,5 +140,67 @@ def test_an_edit_is_asked_about_as_a_diff_with_the_lines_of_the_file(ts: Ts) -> 
         screen.sees("│     1 +new")
         screen.types("y\r")
         screen.sees("made")
+        screen.asked()
+        assert screen.leaves() == 0
+
+
+def test_a_chat_is_suspended_and_gone_on_with_at_the_prompt_and_at_work(ts: Ts) -> None:
+    ts.model = ts.script({"text": "answered in the end", "seconds": 6})
+    screen = Screen(ts, "--norc", "--noprofile", "-i", shell="bash", PS1="sh: ")
+    try:
+        screen.sees("sh:")
+        screen.types(f"clear; {shlex.join(MAIN)}\r")
+        screen.asked()
+        screen.types("half a thought")
+        screen.asked("half a thought")
+        screen.types(CTRL_Z)
+        screen.sees("Stopped")
+        screen.types("clear; fg\r")
+        screen.asked("half a thought")
+        screen.types("\r")
+        screen.sees("thinks")
+        screen.types(CTRL_Z)
+        screen.sees("Stopped")
+        screen.types("echo the shell has ec''ho; clear; fg\r")
+        screen.sees("thinks")
+        screen.types("typed after it")
+        screen.sees("› typed after it")
+        screen.sees("answered in the end")
+        screen.asked("typed after it")
+    finally:
+        screen.child.close(force=True)
+
+
+def test_a_window_is_made_narrower_and_wider_while_an_answer_streams(ts: Ts) -> None:
+    text = "".join(f"paragraph {n} " + "of some words " * 12 + "\n\n" for n in range(12))
+    ts.model = ts.script(calling(call("bash", command="sleep 2"), text=text), "the end")
+    with chatting(ts, "-y") as screen:
+        screen.asked()
+        screen.types("go\r")
+        screen.sees("paragraph 3")
+        screen.resized(60, 40)
+        screen.sees("s · bash sleep 2")
+        screen.resized(60, 120)
+        screen.sees("the end")
+        screen.asked()
+        assert screen.text.count("paragraph 11") == 1
+        assert screen.leaves() == 0
+
+
+def test_a_question_comes_while_one_types_and_what_was_typed_answers_nothing(ts: Ts) -> None:
+    bash = call("bash", command="touch made.txt")
+    ts.model = ts.script({"text": "", "seconds": 2, "calls": [bash]}, "refused")
+    with chatting(ts) as screen:
+        screen.asked()
+        screen.types("go\r")
+        screen.sees("thinks")
+        screen.types("yes and more")
+        screen.sees("› yes and more")
+        screen.sees("allow it?")
+        screen.types("n\r")
+        screen.sees("refused")
+        screen.asked("yes and more")  # still there to be sent
+        assert not (ts.cwd / "made.txt").exists()
+        screen.types(CTRL_C)
         screen.asked()
         assert screen.leaves() == 0
