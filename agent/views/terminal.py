@@ -34,6 +34,8 @@ from agent.views.tree import FRAMES, PLAIN_FRAMES, Past, Tree, whole
 
 PIPE_WIDTH = 200  # columns of a line where there is no terminal
 LONG = 3.0  # seconds after which a user may want to know how to end it
+ROOMY = 12  # rows of a terminal in which there is room for a hint
+HINT = "? lists what can be typed meanwhile"
 DIFF_ROWS = 30  # rows of an edit's diff that are shown
 WRITERS = {"write_file", "edit_file", "multi_edit"}  # calls that leave a file to look at
 RUNS = {"submit_plan", "run_skill"}  # calls whose outcome is a run, which has been shown
@@ -216,9 +218,14 @@ class Terminal:
 
     def _rows(self, width: int, height: int) -> list[str]:
         typed = self._region.typed.text
+        sign = "› " if self._out.unicode else "> "
+        if not typed and self._in_run and self._region.hear and height >= ROOMY:
+            return [
+                *self._foot(width, height - 1),
+                self._out.styled("dim", cut(sign + HINT, width)),
+            ]
         if not (typed and self._region.hear) or height < 2:
             return self._foot(width, height)
-        sign = "› " if self._out.unicode else "> "
         typed = typed.replace("\n", "↵" if self._out.unicode else " ")  # as it was pasted
         return [*self._foot(width, height - 1), sign + _ending(typed, width - 3)]
 

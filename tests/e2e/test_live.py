@@ -47,7 +47,9 @@ def test_a_step_is_left_out_and_another_is_told_and_tried_again(ts: Ts) -> None:
         said("end", "all is said"),
     ]
     with running(ts, plan, replies) as screen:
-        screen.sees("⠹ two")
+        screen.sees("› ? lists what can be typed meanwhile")
+        screen.types("?\r")
+        screen.sees("/replan WORDS")
         screen.types("/skip nine\r")
         screen.sees("there is no step nine")
         screen.types("/st")
