@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, structs
 
+from agent import matching
 from agent.engine import prompt
 from agent.engine.budget import Budget, Estimate, within
 from agent.engine.chat import converse
@@ -197,8 +198,8 @@ class App:
             with suppress(AgentError):  # the store is larger than it need be, until the next time
                 self.snapshots.tidy()
 
-    def notice(self, text: str) -> None:
-        self.shown(Notice(text=text))
+    def notice(self, text: str, *, warns: bool = True) -> None:
+        self.shown(Notice(text=text, warns=warns))
 
     # -- what is known of the project, read once ------------------------------------------------
 
@@ -600,17 +601,27 @@ class App:
         """The plan with its skills filled in, checked. Raises PlanError, UsageError."""
         return checked(expanded(checked(plan), lambda name: self.skills.find(name).plan))
 
-    def called(self, text: str) -> tuple[skillfiles.Skill, str] | None:
-        """The skill that a message starts, by `/name` or a phrase, and its words.
+    def called(self, text: str) -> skillfiles.Called | None:
+        """The skill that a message starts, by `/name` or a phrase.
 
         Raises UsageError for a `/name` that is none.
         """
-        if self.settings.skills and (found := skillfiles.match(text, self.skills.all)):
-            return found
-        if slash := skillfiles.slashed(text):
-            name, words = slash
-            return self.skills.find(name.removeprefix("skill:")), words
-        return None
+        slash = skillfiles.slashed(text)
+        if not slash and not self.settings.skills:
+            return None
+        called = skillfiles.match(text, self.skills.all)
+        if slash and not called:
+            self.skills.find(slash[0].removeprefix("skill:"))
+        if called and called.phrase:
+            self.notice(f"/{called.skill.name}: it is for “{called.phrase}”", warns=False)
+        return called
+
+    def hint(self, text: str) -> str:
+        """What the model is told with a message that a skill may be meant by; "" for most."""
+        if not self.settings.skills:
+            return ""
+        found = matching.likely(text, skillfiles.offers(self.skills.all))
+        return prompt.likely(found.name) if found else ""
 
     def plan(self, task: str) -> Plan:
         """The plan that the model makes for a task; nothing is run. Raises PlanError."""

@@ -62,8 +62,10 @@ class Chat:
         if self.session:
             self.session.close()
 
-    def turn(self, text: str, images: tuple[Image, ...] = ()) -> Ended:
+    def turn(self, text: str, images: tuple[Image, ...] = (), attached: str = "") -> Ended:
         """Say something and let the model work until it answers, or its plan has run.
+
+        `attached`: what goes with the words, for the model alone.
 
         Raises AgentError; what was said until then is part of the conversation.
         """
@@ -73,7 +75,9 @@ class Chat:
         model = self.app.models("main", self.app.stop, partial.emit, self._fit)
         provider = partial.kept(watch.said(model, emit))
         self.messages = repaired(self.messages)  # the turn before may have been cut off
-        self._keep(Message(role="user", text=text, images=images))  # once there is a model for it
+        beside = "\n\n".join(filter(None, (attached, self.app.hint(text))))
+        said = Message(role="user", text=text, attached=beside, images=images)
+        self._keep(said)  # once there is a model for it
         self._turn = self._said
         tools = self._tools()
         try:

@@ -159,9 +159,10 @@ class RunFinished(Base, frozen=True, tag="run.finished"):
 
 
 class Notice(Base, frozen=True, tag="notice"):
-    """Something the user must be told that is no step of the work."""
+    """Something the user is told that is no step of the work."""
 
     text: str
+    warns: bool = True  # false: it is only good to know
 
 
 Event: TypeAlias = (

@@ -48,6 +48,7 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     role: Literal["user", "assistant"]
     text: str = ""
+    attached: str = ""  # what ts puts beside a user's words, for the model: files, pages, a hint
     thoughts: tuple[Thought, ...] = ()
     calls: tuple[Call, ...] = ()
     results: tuple[Result, ...] = ()

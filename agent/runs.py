@@ -85,7 +85,7 @@ def run(
     asks = asked(plan.steps)  # and what that needs is read before anything is written
     model = app.main_model if asks else ""
     if not (source == "model" and vouched):  # else the user has seen it, and said yes
-        app.notice(app.forecast(plan))
+        app.notice(app.forecast(plan), warns=False)
     system = app.system(prompt.STEP) if asks else ""
     place = workspace.begun(app.cwd)
     app.reins = Reins()  # the user may have something to say as soon as the plan is shown

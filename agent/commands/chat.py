@@ -26,7 +26,7 @@ from agent.stop import INTERRUPTED, Stop
 from agent.store import sessions, settingsfile
 from agent.store.git import branch
 from agent.store.sessions import Session
-from agent.store.skills import Skill, slashed
+from agent.store.skills import Called, slashed
 from agent.version import __version__
 from agent.views.ask import TerminalAsk
 from agent.views.attention import Attention
@@ -289,7 +289,7 @@ class Repl:
             elif command := named(name):
                 self.command(command, words.strip())
             elif called := self.called(text, name):
-                self.work(lambda: self.desk.talk.skill(*called, said=text))
+                self.work(lambda: self.desk.talk.skill(called.skill, called.words, said=text))
             else:
                 self.turn(text)
         except BudgetError as error:
@@ -308,7 +308,7 @@ class Repl:
                 raise
             self.out.line()
 
-    def called(self, text: str, name: str) -> tuple[Skill, str] | None:
+    def called(self, text: str, name: str) -> Called | None:
         """The skill that a message starts. Raises UsageError, with the nearest of all commands."""
         try:
             return self.app.called(text)

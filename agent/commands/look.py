@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent import matching
 from agent.app import App
 from agent.commands.front import answer, as_json, opened, output, print_json, say
 from agent.errors import PlanError, UsageError, near
@@ -12,11 +13,19 @@ from agent.plan import NAME
 from agent.store import planfile, skills, workspace
 from agent.views.plain import cut, safe
 
+NEAREST = 3  # skills that are shown for a message
+
 
 def skill_commands(typed: argparse.Namespace) -> int:
-    """`ts skills [list|show NAME|check [FILE…]|new NAME]`"""
+    """`ts skills [list|show NAME|check [FILE…]|new NAME|match WORDS…]`"""
     what, *words = typed.words or ["list"]
-    doing = {"list": list_skills, "show": show_skill, "check": check_skills, "new": new_skill}
+    doing = {
+        "list": list_skills,
+        "show": show_skill,
+        "check": check_skills,
+        "new": new_skill,
+        "match": match_skills,
+    }
     if what not in doing:
         raise UsageError(f"ts skills {what}{near(what, list(doing))}", hint=", ".join(doing))
     with opened(typed) as app:
@@ -62,6 +71,22 @@ def show_skill(app: App, words: Sequence[str]) -> int:
     skill = app.skills.find(words[0])
     answer(f"# {skill.path}\n{planfile.dump(skill.plan)}")
     return 0
+
+
+def match_skills(app: App, words: Sequence[str]) -> int:
+    """Say what a message would start and why, and which skills come near; 1 if none does."""
+    text = " ".join(words)
+    if not text:
+        raise UsageError("which words?", hint='ts skills match "fix the failing tests"')
+    called = skills.match(text, app.skills.all)
+    near_by = matching.ranked(text, skills.offers(app.skills.all))
+    if called:
+        answer(f"{called.skill.name}  starts: {called.phrase or 'called by its name'}")
+    for found in near_by[:NEAREST]:
+        if not called or found.name != called.skill.name:
+            told = "told to the model" if found.score >= matching.LIKELY else "nothing"
+            answer(f"{found.name}  {found.score:.2f}, {told}: {found.because}")
+    return 0 if called or near_by else 1
 
 
 def check_skills(app: App, words: Sequence[str]) -> int:

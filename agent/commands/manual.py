@@ -233,18 +233,25 @@ PAGES: dict[str, Page] = {
         words={"": ("run", "step")},
     ),
     "skills": Page(
-        about="list skills; `skills show NAME`, `check [FILE…]`, `new NAME`",
+        about="list skills; `skills show NAME`, `check [FILE…]`, `new NAME`, `match WORDS`",
         usage=(
             "ts skills [list]",
             "ts skills show NAME",
             "ts skills check [FILE…]",
             "ts skills new NAME",
+            "ts skills match WORDS…",
         ),
         text="A skill is a plan with a name: `/NAME` in a chat, `ts run NAME` without.",
         flags=("--json", "--trust"),
         examples=(("ts skills new release", "begins .agent/skills/release.yaml"),),
-        exits="0 good · 2 `check` found a fault",
-        words={"list": (), "show": ("skill",), "check": ("*file",), "new": ("name",)},
+        exits="0 good · 1 `match` found none · 2 `check` found a fault",
+        words={
+            "list": (),
+            "show": ("skill",),
+            "check": ("*file",),
+            "new": ("name",),
+            "match": ("*word",),
+        },
     ),
     "sessions": Page(
         about="list conversations; `sessions show ID`, `export ID FILE`, `rm ID…`",

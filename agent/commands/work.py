@@ -23,7 +23,7 @@ from agent.resume import resume as resume_run
 from agent.runs import Ended
 from agent.store import log, planfile, sessions, workspace
 from agent.store.lines import holder
-from agent.store.skills import Skill, slashed
+from agent.store.skills import Called, Skill, slashed
 from agent.views.figures import counted
 
 FIRST_BYTE, NEXT_BYTES = 5.0, 60.0  # seconds that piped input is waited for, beside a prompt
@@ -41,7 +41,7 @@ def headless(typed: argparse.Namespace) -> int:
         try:
             if called := _called(app, text):
                 with closing(Chat(app, None)) as chat:
-                    ended = _shaped(runs.run_skill(app, *called), chat, schema)
+                    ended = _shaped(runs.run_skill(app, called.skill, called.words), chat, schema)
                 return screen.finish(app, ended)
             session = session_of(typed, app)
             for notice in session.notices:
@@ -58,7 +58,7 @@ def headless(typed: argparse.Namespace) -> int:
         return screen.finish(app, ended, session.id if session else None)
 
 
-def _called(app: App, text: str) -> tuple[Skill, str] | None:
+def _called(app: App, text: str) -> Called | None:
     """The skill that a prompt starts. Raises UsageError; a chat's own command is named as one."""
     try:
         return app.called(text)
@@ -141,7 +141,7 @@ def run(typed: argparse.Namespace) -> int:
         if typed.dry_run:
             from agent.views.graph import dry_run
 
-            app.notice(app.forecast(made))
+            app.notice(app.forecast(made), warns=False)
             screen.close()
             answer(dry_run(made, app.settings.max_workers))
             return 0

@@ -162,13 +162,18 @@ def leaner(message: Message, most: int, keep: Keep, whose: Sequence[str] = ()) -
         path = keep(text)
         if path or message.role == "assistant":
             text = stub(text, most * 2, path)
+    attached = message.attached
+    if len(attached) > most:
+        attached = stub(attached, most, keep(attached))
     if message.images:
         text = f"{text}\n\n{prompt.PICTURE}".strip()
-    changed = (results, calls, text) != (message.results, message.calls, message.text)
-    if not changed:
+    made = structs.replace(
+        message, text=text, attached=attached, calls=calls, results=results, images=()
+    )
+    if made == message:
         return message
     thoughts = tuple(each for each in message.thoughts if not (each.signature or each.redacted))
-    return Message(role=message.role, text=text, thoughts=thoughts, calls=calls, results=results)
+    return structs.replace(made, thoughts=thoughts)
 
 
 def leaner_result(result: Result, most: int, keep: Keep) -> Result:

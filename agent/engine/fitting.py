@@ -282,19 +282,29 @@ def prompt_size(usage: Usage) -> int:
 def kinds(messages: Sequence[Message]) -> dict[str, float]:
     """What messages weigh, by what is in them."""
     found = dict.fromkeys(
-        ("summary", "your words", "the model's words", "thinking", "calls", "tool outputs"), 0.0
+        (
+            "summary",
+            "your words",
+            "attached",
+            "the model's words",
+            "thinking",
+            "calls",
+            "tool outputs",
+        ),
+        0.0,
     )
     for message in messages:
-        bare = structs.replace(message, thoughts=(), calls=(), results=())
+        bare = structs.replace(message, thoughts=(), calls=(), results=(), attached="")
         own = "your words" if message.role == "user" else "the model's words"
         if message.role == "user" and message.text.startswith(prompt.NOTE):
             own = "summary"
         found[own] += weight_of(bare) if bare.text or bare.images else 0.0
         for name, part in (
+            ("attached", Message(role=message.role, attached=message.attached)),
             ("thinking", Message(role=message.role, thoughts=message.thoughts)),
             ("calls", Message(role=message.role, calls=message.calls)),
             ("tool outputs", Message(role=message.role, results=message.results)),
         ):
-            if part.thoughts or part.calls or part.results:
+            if part != Message(role=message.role):
                 found[name] += weight_of(part)
     return found

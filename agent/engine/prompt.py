@@ -134,6 +134,11 @@ def _listed(skills: Sequence[tuple[str, str]]) -> str:
     return "\n".join(line.replace("</", "<\\/") for line in lines)
 
 
+def likely(name: str) -> str:
+    """What is told with a message that a skill may be meant by."""
+    return f"<hint>The skill {name} may do just this; if it does, call run_skill.</hint>"
+
+
 def step(job: Attempt, values: dict[str, str], workspace: str) -> str:
     """The first message of a step's agent; the step itself stands last."""
     step = job.step

@@ -91,7 +91,7 @@ CASES = table({"U": string.ascii_uppercase}, "x")
 
 def weight_of(message: Message) -> float:
     """A message, with all that it holds. Thinking that only its service can read weighs little."""
-    found = MESSAGE + weight(message.text) + IMAGE * len(message.images)
+    found = MESSAGE + weight(message.text) + weight(message.attached) + IMAGE * len(message.images)
     for thought in message.thoughts:
         found += weight(thought.text) + len(thought.redacted) / 8
     for call in message.calls:

@@ -36,8 +36,8 @@ def turns(messages: Sequence[Message]) -> list[Message]:
 
 def void(message: Message) -> bool:
     """Whether a message has nothing that a service takes: thinking alone is nothing."""
-    said = message.text.strip() or message.calls or message.results or message.images
-    return not said
+    words = message.text.strip() or message.attached
+    return not (words or message.calls or message.results or message.images)
 
 
 def answered(messages: Sequence[Message]) -> Iterable[Message]:
@@ -53,9 +53,9 @@ def answered(messages: Sequence[Message]) -> Iterable[Message]:
             yield message
             continue
         lost = [f"(of an earlier call:)\n{result.text}" for result in results.values()]
-        text = "\n\n".join(part for part in (*lost, message.text) if part.strip())
+        text = "\n\n".join(part for part in (*lost, message.text, message.attached) if part.strip())
         ids = []
-        yield structs.replace(message, results=tuple(own), text=text)
+        yield structs.replace(message, results=tuple(own), text=text, attached="")
     if ids:
         own = [Result(call=id, text=NO_RESULT, ok=False) for id in ids]
         yield Message(role="user", results=tuple(own))

@@ -8,7 +8,6 @@ is marked, so that its commands are asked about. A bad file is named and the oth
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -16,6 +15,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, structs
 
 from agent.errors import PlanError, UsageError, near
+from agent.matching import Offer, sure
 from agent.plan import NAME, Plan, Step, split, with_arguments
 from agent.store import planfile, yamlfile
 from agent.store.disk import contents
@@ -24,7 +24,6 @@ from agent.store.yamlfile import Pairs, Scalar
 Source: TypeAlias = Literal["builtin", "user", "project"]
 
 MOST_FILES = 500  # of one place
-LONGEST_PHRASE = 200  # characters of a message that may start a skill without a slash
 
 
 class Skill(Struct, frozen=True, kw_only=True):
@@ -252,45 +251,30 @@ def slashed(text: str) -> tuple[str, str] | None:
     return (found[1], found[2] or "") if found else None
 
 
-def match(text: str, skills: Iterable[Skill]) -> tuple[Skill, str] | None:
-    """The skill that a message asks for, and its arguments; None where there is any doubt.
+def offers(skills: Iterable[Skill]) -> list[Offer]:
+    """What those of them are known by that a phrase may start."""
+    return [
+        Offer(skill.name, skill.plan.description, skill.plan.match)
+        for skill in skills
+        if skill.trusted
+    ]
 
-    `/NAME words` names one. Else the whole message has to be a skill's name (of two words or more:
-    "explain" alone may mean anything), one of its `match` phrases or its description, but for
-    case, punctuation and `please`; the first of these that fits one skill alone decides.
-    """
-    skills = list(skills)
+
+class Called(Struct, frozen=True):
+    """A skill that a message starts."""
+
+    skill: Skill
+    words: str = ""  # its arguments, as typed
+    phrase: str = ""  # of the skill, which the message says; "": it was called by its name
+
+
+def match(text: str, skills: Iterable[Skill]) -> Called | None:
+    """What a message starts; None where there is any doubt. `/NAME words` names one; else the
+    whole message has to say what one says that is trusted."""
+    named = {skill.name: skill for skill in skills}
     if slash := slashed(text):
         name, words = slash
-        wanted = name.replace("_", "-")
-        return next(((skill, words) for skill in skills if skill.name == wanted), None)
-    said = normal(text) if len(text) <= LONGEST_PHRASE else ""
-    if not said:
-        return None
-    willing = [skill for skill in skills if skill.trusted]
-    for phrases in (
-        lambda skill: (skill.name,) if "-" in skill.name else (),
-        lambda skill: skill.plan.match,
-        lambda skill: (skill.plan.description,),
-    ):
-        fit = [skill for skill in willing if said in map(normal, phrases(skill))]
-        if fit:
-            return (fit[0], "") if len(fit) == 1 else None
-    return None
-
-
-def normal(text: str) -> str:
-    """What two messages have in common that say the same; "" where nothing is said.
-
-    A question mark counts: it asks, and does not tell to do.
-
-    >>> normal("Please, fix the ‘failing’ tests!"), normal("fix-the failing TESTS")
-    ('fix the failing tests', 'fix the failing tests')
-    """
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    words = re.sub(r"[.,;:!…_\-–—\"'`‘’“”«»()¡。，！]", " ", folded).split()
-    while words and words[0] == "please":
-        words.pop(0)
-    while words and words[-1] == "please":
-        words.pop()
-    return " ".join(words)
+        skill = named.get(name.removeprefix("skill:").replace("_", "-"))
+        return Called(skill, words) if skill else None
+    found = sure(text, offers(named.values()))
+    return Called(named[found.name], phrase=found.because) if found else None

@@ -220,4 +220,8 @@ def _cut(call: Call) -> Result:
 def _without_results(message: Message) -> list[Message]:
     if not message.results:
         return [message]
-    return [structs.replace(message, results=())] if message.text or message.images else []
+    return (
+        [structs.replace(message, results=())]
+        if message.text or message.attached or message.images
+        else []
+    )

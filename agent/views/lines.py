@@ -121,8 +121,9 @@ class Story:
             case RunFinished():
                 if event.status != "done" or self._level != "quiet":
                     yield self._end(event)
-            case Notice(text=text):
-                yield "yellow", f"! {self._of(event)}{safe(text.strip())}"
+            case Notice(text=text, warns=warns):
+                style, sign = ("yellow", "!") if warns else ("dim", "·")
+                yield style, f"{sign} {self._of(event)}{safe(text.strip())}"
             case PermissionDecided(decision="deny", tool=tool, by=by):
                 why = "nobody could be asked" if by == "nobody" else f"by {by}"
                 yield "yellow", f"⊘ {self._of(event)}{one_line(tool, 60)} was not allowed ({why})"

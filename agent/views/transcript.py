@@ -69,6 +69,8 @@ def _markdown(said: Said, calls: dict[str, Call]) -> Iterator[str]:
     if message.text or message.role == "assistant":
         yield f"## {_who(said)}"
     yield bare(message.text).strip("\n")
+    if message.attached:
+        yield fenced(bare(message.attached))
     for image in message.images:
         yield f"*an image, {bare(image.media_type)}*"
     for call in message.calls:
@@ -128,6 +130,11 @@ def _section(said: Said, calls: dict[str, Call]) -> str:
     calls |= {call.id: call for call in message.calls}
     results = [_folded(result, calls) for result in message.results]
     text = [f'<div class="text">{_escaped(message.text)}</div>'] if message.text else []
+    if message.attached:
+        shown = (
+            f"<details><summary>attached</summary><pre>{_escaped(message.attached)}</pre></details>"
+        )
+        text.append(shown)
     given = [
         f"<p>{_escaped(call.name)}</p><pre>{_escaped(_input(call))}</pre>" for call in message.calls
     ]

@@ -188,11 +188,11 @@ def test_what_a_plan_may_cost_is_told_before_it_starts(limited: Ts) -> None:
     with AnthropicServer([THOUSAND]) as server:
         limited.asks(server)
         dry = limited.here("run", "plan.yaml", "--dry-run")
-        assert notices(dry) == "! 4 steps, up to 4 at once, about $17.60–212.00 (a guess)"
+        assert dry.err == "· 4 steps, up to 4 at once, about $17.60–212.00 (a guess)\n"
         first = limited.here("run", "plan.yaml", "--max-workers", "2")
-        assert "! 4 steps, up to 2 at once, about $17.60–212.00 (a guess)" in first.err
+        assert "· 4 steps, up to 2 at once, about $17.60–212.00 (a guess)" in first.err
         second = limited.here("run", "plan.yaml")
-        told = "! 4 steps, up to 4 at once, about $1.12 (by 4 earlier steps here)"
+        told = "· 4 steps, up to 4 at once, about $1.12 (by 4 earlier steps here)"
         assert told in second.err
         assert second.err.index(told) < second.err.index("plan: all")
         settings = limited.home / ".config/tianshu/settings.yaml"
@@ -200,8 +200,7 @@ def test_what_a_plan_may_cost_is_told_before_it_starts(limited: Ts) -> None:
         third = limited.here("run", "plan.yaml", "--dry-run")
         assert "about 4.0k tok, price unknown (by 8 earlier steps here)" in third.err
     limited.write("plan.yaml", "steps: [{id: a, run: 'true'}, {id: b, run: 'true'}]")
-    told, *_ = notices(limited.here("run", "plan.yaml")).splitlines()
-    assert told == "! 2 steps, no model is asked"
+    assert "· 2 steps, no model is asked\n" in limited.here("run", "plan.yaml").err
 
 
 def test_an_unknown_price_is_shown_as_unknown_everywhere(ts: Ts) -> None:

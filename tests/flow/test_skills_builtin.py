@@ -155,7 +155,7 @@ def test_a_phrase_starts_its_own_skill(phrase: str, name: str) -> None:
     for said in (phrase, f"Please {phrase}!", f"{phrase.upper()}."):
         found = match(said, SKILLS)
         assert found
-        assert (found[0].name, found[1]) == (name, "")
+        assert (found.skill.name, found.words) == (name, "")
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from agent.errors import UsageError
+from agent.matching import meant
 from agent.plan import Step, bound, filled, split, with_arguments
-from agent.store.skills import Skill, Skills, asked, load, load_file, match, normal, slashed
+from agent.store.skills import Called, Skill, Skills, asked, load, load_file, match, slashed
 from tests.conform.recorded import corpora
 
 
@@ -90,7 +91,7 @@ def test_an_untrusted_directory_s_skills_replace_no_other_and_are_marked(tmp_pat
     assert match("say hello", skills.all) is None
     assert match("y", skills.all) is None
     asked_for = match("/y now", skills.all)
-    assert asked_for == (skills.find("y"), "now"), "by its name the user asks for it himself"
+    assert asked_for == Called(skills.find("y"), "now"), "by its name the user asks for it himself"
 
     assert match("say hello", found(tmp_path).all) is not None
     assert found(tmp_path).find("x").plan.steps[0].run == "theirs"
@@ -218,8 +219,8 @@ def test_c083_arguments_stay_as_they_were_typed_and_are_filled_in_once(tmp_path:
     )
     skill = load_file(written(tmp_path / "note.yaml", text))
     hit = match(f"/note {LINE}", [skill])
-    assert hit == (skill, LINE)
-    (step,) = asked(*hit).steps
+    assert hit == Called(skill, LINE)
+    (step,) = asked(skill, LINE).steps
     assert step.do
     assert filled(step.do, step.given) == f"All: [{LINE}] first: [it's] again: [{LINE}]"
     assert asked(skill, LINE) == with_arguments(skill.plan, split(LINE), LINE)
@@ -280,13 +281,13 @@ def test_a_message_starts_a_skill_only_where_there_is_no_doubt(
     text: str, name: str | None, skills: list[Skill]
 ) -> None:
     hit = match(text, skills)
-    assert (hit[0].name if hit else None) == name
+    assert (hit.skill.name if hit else None) == name
 
 
 def test_what_follows_a_slash_command_is_its_arguments_as_typed(skills: list[Skill]) -> None:
     hit = match("/review  src/a b \n 'c'", skills)
     assert hit
-    assert hit[1] == "src/a b \n 'c'"
+    assert hit.words == "src/a b \n 'c'"
 
 
 def test_the_words_of_a_command_may_begin_on_the_next_line() -> None:
@@ -295,8 +296,8 @@ def test_the_words_of_a_command_may_begin_on_the_next_line() -> None:
 
 
 def test_signs_that_carry_meaning_are_no_punctuation() -> None:
-    assert normal("review C# code") != normal("review C code")
-    assert normal("a/b") != normal("ab")
+    assert meant("review C# code") != meant("review C code")
+    assert meant("a/b") != meant("ab")
 
 
 HERE = corpora()
