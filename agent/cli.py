@@ -167,6 +167,8 @@ def _out_of_place(typed: argparse.Namespace) -> None:
         "--output": typed.output,
         "--json": typed.json,
         "--mermaid": typed.mermaid,
+        "--svg": typed.svg,
+        "--open": typed.open,
         "--prune": typed.prune is not None,
         "--project": typed.project,
     }

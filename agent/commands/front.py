@@ -45,6 +45,7 @@ PLACES = {
     "undo": "undo.undo",
     "runs": "runs.run_commands",
     "show": "runs.show",
+    "report": "report.report",
     "skills": "look.skill_commands",
     "sessions": "sessions.session_commands",
     "config": "config.config",

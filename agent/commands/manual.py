@@ -42,7 +42,7 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("--reuse", {"action": "store_true", "help": "what is unchanged is not done again"}),
         ("--project", {"action": "store_true", "help": "config set, unset: the project's file"}),
         ("--dry-run", {"action": "store_true", "help": "run, undo: say what would be done"}),
-        ("-o --output", {"metavar": "FILE", "help": "plan: write it to this file"}),
+        ("-o --output", {"metavar": "FILE", "help": "plan, report: write it to this file"}),
     ],
     "model": [
         ("--model", {"metavar": "SERVICE/NAME", "help": "anthropic/…, openai/…, script/FILE"}),
@@ -85,6 +85,8 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
             },
         ),
         ("--mermaid", {"action": "store_true", "help": "show: the graph, for a README"}),
+        ("--svg", {"action": "store_true", "help": "show: the graph as a picture"}),
+        ("--open", {"action": "store_true", "help": "report: show it in the browser"}),
         ("-v --verbose", {"action": "store_true", "help": "more about each step"}),
         ("-q --quiet", {"action": "store_true", "help": "nothing on stderr but errors"}),
     ],
@@ -209,8 +211,21 @@ PAGES: dict[str, Page] = {
         about="tell the story of a run",
         usage=("ts show [RUN]",),
         text="Without RUN, of the newest. The beginning of its name is enough.",
-        flags=("--json", "--mermaid", "--verbose"),
-        examples=(("ts show --mermaid", "the graph, for a README or a pull request"),),
+        flags=("--json", "--mermaid", "--svg", "--verbose"),
+        examples=(
+            ("ts show --mermaid", "the graph, for a README or a pull request"),
+            ("ts show --svg > run.svg", "the same as a picture, light and dark"),
+        ),
+        words={"": ("run",)},
+    ),
+    "report": Page(
+        about="write a run as one HTML file: graph, time, steps, changes",
+        usage=("ts report [RUN] [-o FILE] [--open]",),
+        text="Without RUN, of the newest; without -o, to report-RUN.html. The file loads nothing "
+        "and runs no script. Keys that can be told by their form are left out. An earlier report "
+        "is replaced, no other file is.",
+        flags=("--output", "--open", "--quiet"),
+        examples=(("ts report --open", "write it and show it in the browser"),),
         words={"": ("run",)},
     ),
     "resume": Page(
@@ -340,7 +355,6 @@ PAGES: dict[str, Page] = {
 }
 COMMANDS = {name: page.about for name, page in PAGES.items()}
 LATER = {
-    "report": "the HTML report of a run",
     "mcp": "MCP servers",
 }  # named by the contract, not built yet: refused, so that nobody believes they worked
 

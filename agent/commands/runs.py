@@ -104,6 +104,11 @@ def show(typed: argparse.Namespace) -> int:
     if typed.mermaid:
         state = State.of(record.events)
         out.answer(graph.mermaid(Plan(goal=state.goal, steps=tuple(state.listed)), state))
+    elif typed.svg:
+        from agent.views import report  # late: most don't want a picture
+
+        account = report.Account(record.events)
+        out.answer(report.alone(account.state, report.taken(account.tries)))
     elif as_json(typed):
         print_json(view.summary(record.events))
     else:

@@ -130,6 +130,20 @@ def patch(store: Snapshots, preview: Preview, also: Collection[str] = ()) -> str
     return store.patch(preview.now, store.edited(preview.now, chosen)) if chosen else ""
 
 
+def made(store: Snapshots, part: Part) -> str:
+    """The difference that a part of work has made, as `git diff` tells it; what another step that
+    was at work beside it had named is left to that one. Raises AgentError."""
+    if not part.after or part.after == part.before:
+        return ""
+    pairs = store.changed(part.before, part.after)
+    own = {path: new for path, (_, new) in pairs.items() if not _of_another(part, path)}
+    if not own:
+        return ""
+    whole = len(own) == len(pairs)
+    after = part.after if whole else store.edited(part.before, own)
+    return store.patch(part.before, after)
+
+
 def undo(store: Snapshots, preview: Preview, also: Collection[str] = ()) -> Done:
     """Do it, with those of the asked-about paths that are in `also`; keep a way back.
 

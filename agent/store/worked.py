@@ -5,7 +5,7 @@ work as well, recorded in `.agent/undo/undone.jsonl`, so that it can be taken ba
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -136,6 +136,14 @@ def _number(id: str) -> int:
 
 
 # -- runs ---------------------------------------------------------------------------------------
+
+
+def parts(events: Iterable[Event]) -> tuple[Part, ...]:
+    """What a run did between two trees, as far as its events tell."""
+    found = _Run()
+    for event in events:
+        found.take(event)
+    return tuple(found.parts)
 
 
 def _runs(cwd: Path) -> Iterator[Work]:

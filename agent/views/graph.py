@@ -5,7 +5,7 @@ The order itself is asked of `State`, so that a dry run and a run can't differ.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, product
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
@@ -34,6 +34,8 @@ COLOURS = {
     "waiting": "fill:#ffffff,stroke:#aaaaaa,color:#000",
 }
 
+Node: TypeAlias = tuple[str, str]
+"""A kind ("step", or "begin" and "end" of a group) and the id of a step."""
 Waits: TypeAlias = Mapping[str, frozenset[str]]
 
 
@@ -169,6 +171,28 @@ def critical_path(plan: Plan, seconds: Mapping[str, float] | None = None) -> tup
 
     graph = _timed(plan, seconds)
     return tuple(name for kind, name in dag_longest_path(graph) if kind == "step" and name)
+
+
+def strands(plan: Plan) -> tuple[list[list[Node]], list[tuple[Node, Node]]]:
+    """A plan as it is drawn: its layers, each behind what it waits for, and its edges, thinned.
+
+    A group stands as its parts; its begin and end are there only where they join several edges.
+    """
+    from networkx import topological_generations, transitive_reduction
+
+    graph = _timed(plan, None)
+    graph.remove_nodes_from([("begin", ""), ("end", "")])
+    thin = graph if len(graph) > MANY else transitive_reduction(graph)
+    for node in [node for node in thin if node[0] != "step"]:
+        before, after = list(thin.predecessors(node)), list(thin.successors(node))
+        if len(before) <= 1 or len(after) <= 1:
+            thin.add_edges_from(product(before, after))
+            thin.remove_node(node)
+    place = {step.id: n for n, step in enumerate(plan.steps)}
+    layers = [
+        sorted(layer, key=lambda node: place[node[1]]) for layer in topological_generations(thin)
+    ]
+    return layers, list(thin.edges)
 
 
 def _timed(plan: Plan, seconds: Mapping[str, float] | None) -> "DiGraph[tuple[str, str]]":

@@ -74,7 +74,7 @@ def test_version_and_help_go_to_stdout(ts: Ts) -> None:
         (["-p", "hi", "--plan", "--no-plan"], "--no-plan"),
         (["-p", "hi", "--fork-session"], "--fork-session"),
         (["-p", "hi", "--dry-run"], "--dry-run"),
-        (["report"], "not in this version"),
+        (["mcp"], "not in this version"),
         (["-p", "hi", "--sandbox", "maybe"], "--sandbox"),
         (["-p", "hi", "--isolation", "worktree"], "--isolation worktree"),
         (["-p", "hi", "--executor", "dask"], "--executor dask"),
