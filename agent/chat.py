@@ -91,6 +91,7 @@ class Chat:
                 keep=self._keep,
             )
         finally:
+            self.app.shown.settle()
             self._changed()
         refused = ConsentError.exit_code if self.app.tally.refused else 0
         if self._runs:  # mostly one; of several the first that went wrong counts

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, UnsetType, structs
 
 from agent.event import (
     TYPES,
@@ -99,7 +99,7 @@ class Log:
             found = recorded(path)
             self.before = structs.replace(found, torn=self._file.torn > 0)
         self._seq = self.before.seq
-        self._growing: dict[object, str] = {}  # by step: text that may be part of a secret
+        self._growing: dict[str | UnsetType, str] = {}  # by step: text that may be part of a secret
 
     def __call__(self, event: Event) -> Event:
         """Keep an event and show it; return it as it was kept, with its time, run and number. A
@@ -138,6 +138,12 @@ class Log:
         for sink in self._sinks:
             sink(told)
         return event if isinstance(event, (PlanCreated, PlanRevised)) else told
+
+    def settle(self) -> None:
+        """Show what waits for the next piece of a text: there is none."""
+        while self._growing:
+            step, text = self._growing.popitem()
+            self._put(TextDelta(step=step, text=text))
 
     def close(self) -> None:
         if self._file:
