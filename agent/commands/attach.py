@@ -7,7 +7,6 @@ import pathlib
 import re
 import shlex
 from collections.abc import Iterator
-from html import escape
 
 from msgspec import Struct
 
@@ -42,7 +41,8 @@ def marked(kind: str, name: str, text: str) -> str:
     >>> marked("command", "ls", "a.txt")
     '\\n\\n<attached command="ls">\\na.txt\\n</attached>'
     """
-    return f'{MARK}{kind}="{escape(name)}">\n{text.rstrip()}\n</attached>'
+    name = name.replace("&", "&amp;").replace('"', "&quot;")
+    return f'{MARK}{kind}="{name}">\n{text.rstrip()}\n</attached>'
 
 
 def attached(talk: Chat, text: str) -> Attached:

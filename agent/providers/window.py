@@ -1,12 +1,14 @@
 """How many tokens fit into a model: what its server tells, and what its refusals name."""
 
-import http.client
 import json
 import re
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
 
 SECONDS = 1.0  # in which a server has to tell
 MOST = 4 * 2**20  # bytes of what it tells
@@ -82,6 +84,8 @@ def told(name: str, url: str, key: str = "") -> int | None:
     Ollama: `/api/ps` of a loaded model, else `num_ctx` of `/api/show`. LM Studio: `/api/v0/models`.
     llama.cpp: `/props`, a slot's share. vLLM and others: a field of `/models`.
     """
+    import http.client  # late: a chat's prompt does not wait for it
+
     service, _, model = name.partition("/")
     parts = urlsplit(url)
     root = parts.path.removesuffix("/").removesuffix("/v1")
@@ -106,7 +110,7 @@ def told(name: str, url: str, key: str = "") -> int | None:
     return None
 
 
-def asked(connection: http.client.HTTPConnection, path: str, sent: Any, key: str) -> Any:
+def asked(connection: "HTTPConnection", path: str, sent: Any, key: str) -> Any:
     headers = {"accept": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
     body = None if sent is None else json.dumps(sent)
     connection.request("POST" if body else "GET", path, body, headers)
