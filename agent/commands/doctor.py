@@ -151,7 +151,7 @@ def model(case: Case) -> Iterator[Check]:
             why = case.loaded.layered.origins.get("model", "")
             services.build(name, case.loaded.keys, urls=urls, cwd=case.cwd)
         else:
-            name = services.choose(keys, _running().get)
+            name = services.choose(keys)
             why = _reason(name, keys)
     except AgentError as error:
         yield Check(name="model", state="fail", text=str(error), mend=error.hint)
@@ -212,7 +212,7 @@ def keys(case: Case) -> Iterator[Check]:
 
 
 def servers(case: Case) -> Iterator[Check]:
-    running = _running()
+    running = services.running()
     rows = [row for row in services.SERVICES.values() if row.port]
     told = [
         f"{row.name} on port {row.port} ({', '.join(running[row.url][:5]) or 'no model'})"
@@ -221,23 +221,6 @@ def servers(case: Case) -> Iterator[Check]:
     ]
     others = ", ".join(f"{row.name} {row.port}" for row in rows)
     yield Check(name="servers", text="; ".join(told) or f"none answers here ({others})")
-
-
-def _running() -> dict[str, tuple[str, ...]]:
-    """The models of the servers that answer on their usual ports, by base URL; asked at once."""
-    found: dict[str, tuple[str, ...]] = {}
-
-    def ask(url: str) -> None:
-        if (models := services.models_at(url)) is not None:
-            found[url] = models
-
-    urls = [row.url for row in services.SERVICES.values() if row.port]
-    threads = [Thread(target=ask, args=(url,), daemon=True) for url in urls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(ASKING)
-    return dict(found)
 
 
 def settings(case: Case) -> Iterator[Check]:

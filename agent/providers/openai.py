@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     import httpx2
 
 
-def site(url: str) -> str:
-    """The base URL: what /chat/completions is added to. One without a path gets /v1."""
-    return base(url, endings=("/chat/completions", "/completions", "/responses"), root="/v1")
+def site(url: str, root: str = "/v1") -> str:
+    """The base URL: what /chat/completions is added to. One without a path gets `root`."""
+    return base(url, endings=("/chat/completions", "/completions", "/responses"), root=root)
 
 
 class OpenAI:
@@ -54,8 +54,9 @@ class OpenAI:
         dialect: Dialect | None = None,
         *,
         keyless: bool = False,
+        root: str = "/v1",
     ) -> None:
-        self._endpoint = structs.replace(endpoint, url=site(endpoint.url))
+        self._endpoint = structs.replace(endpoint, url=site(endpoint.url, root))
         self._start = dialect or Dialect()
         self._known: Dialect | None = None  # what it is asked in, once that is decided
         self._memory: Memory | None = None

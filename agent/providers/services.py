@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
+from threading import Thread
+from time import monotonic
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -15,7 +17,7 @@ from agent.providers.wire import Dialect, Endpoint, Memory
 from agent.seams import Provider
 from agent.settings import Given
 
-PROBE = 0.3  # seconds in which a local server has to answer
+PROBE = 0.2  # seconds in which a local server has to answer, and all of them together
 
 
 class Service(Struct, frozen=True, kw_only=True):
@@ -25,6 +27,7 @@ class Service(Struct, frozen=True, kw_only=True):
     key: str  # the environment's variable that holds its key
     url_variable: str = ""  # … and its base URL
     keyless: bool = False  # can be asked without a key
+    root: str = "/v1"  # the path of its URL where that has none
     port: int = 0  # where it listens on this machine; 0: elsewhere
     model: str = ""  # asked when the user names none
     small: str = ""  # … for `small`
@@ -64,6 +67,113 @@ SERVICES = {
             help="a key from https://platform.openai.com",
         ),
         Service(
+            name="gemini",
+            wire="openai",
+            url="https://generativelanguage.googleapis.com/v1beta/openai",
+            key="GEMINI_API_KEY",
+            url_variable="GEMINI_BASE_URL",
+            silence=300.0,
+            dialect=Dialect(reasoning=""),
+            help="a key from https://aistudio.google.com/apikey",
+        ),
+        Service(
+            name="openrouter",
+            wire="openai",
+            url="https://openrouter.ai/api/v1",
+            key="OPENROUTER_API_KEY",
+            url_variable="OPENROUTER_BASE_URL",
+            silence=300.0,
+            dialect=Dialect(reasoning="reasoning"),
+            help="a key from https://openrouter.ai/keys",
+        ),
+        Service(
+            name="groq",
+            wire="openai",
+            url="https://api.groq.com/openai/v1",
+            key="GROQ_API_KEY",
+            url_variable="GROQ_BASE_URL",
+            silence=300.0,
+            dialect=Dialect(limit="max_completion_tokens", reasoning="reasoning"),
+            help="a key from https://console.groq.com/keys",
+        ),
+        Service(
+            name="deepseek",
+            wire="openai",
+            url="https://api.deepseek.com/v1",
+            key="DEEPSEEK_API_KEY",
+            url_variable="DEEPSEEK_BASE_URL",
+            silence=300.0,
+            help="a key from https://platform.deepseek.com",
+        ),
+        Service(
+            name="mistral",
+            wire="openai",
+            url="https://api.mistral.ai/v1",
+            key="MISTRAL_API_KEY",
+            url_variable="MISTRAL_BASE_URL",
+            silence=300.0,
+            dialect=Dialect(counts=False, forces="required", reasoning=""),
+            help="a key from https://console.mistral.ai",
+        ),
+        Service(
+            name="xai",
+            wire="openai",
+            url="https://api.x.ai/v1",
+            key="XAI_API_KEY",
+            url_variable="XAI_BASE_URL",
+            silence=300.0,
+            help="a key from https://console.x.ai",
+        ),
+        Service(
+            name="together",
+            wire="openai",
+            url="https://api.together.xyz/v1",
+            key="TOGETHER_API_KEY",
+            url_variable="TOGETHER_BASE_URL",
+            silence=300.0,
+            dialect=Dialect(reasoning="reasoning"),
+            help="a key from https://api.together.ai",
+        ),
+        Service(
+            name="fireworks",
+            wire="openai",
+            url="https://api.fireworks.ai/inference/v1",
+            key="FIREWORKS_API_KEY",
+            url_variable="FIREWORKS_BASE_URL",
+            silence=300.0,
+            help="a key from https://fireworks.ai",
+        ),
+        Service(
+            name="cerebras",
+            wire="openai",
+            url="https://api.cerebras.ai/v1",
+            key="CEREBRAS_API_KEY",
+            url_variable="CEREBRAS_BASE_URL",
+            silence=300.0,
+            dialect=Dialect(limit="max_completion_tokens", reasoning="reasoning"),
+            help="a key from https://cloud.cerebras.ai",
+        ),
+        Service(
+            name="perplexity",
+            wire="openai",
+            url="https://api.perplexity.ai",
+            key="PERPLEXITY_API_KEY",
+            url_variable="PERPLEXITY_BASE_URL",
+            root="",
+            silence=300.0,
+            dialect=Dialect(tools=False, counts=False, reasoning=""),
+            help="a key from https://www.perplexity.ai/settings/api",
+        ),
+        Service(
+            name="kimi",
+            wire="openai",
+            url="https://api.moonshot.ai/v1",
+            key="MOONSHOT_API_KEY",
+            url_variable="MOONSHOT_BASE_URL",
+            silence=300.0,
+            help="a key from https://platform.moonshot.ai",
+        ),
+        Service(
             name="ollama",
             wire="openai",
             url="http://127.0.0.1:11434/v1",
@@ -98,6 +208,18 @@ SERVICES = {
             silence=600.0,
             dialect=LOCAL,
             help="`llama-server --jinja -m MODEL.gguf`",
+        ),
+        Service(
+            name="vllm",
+            wire="openai",
+            url="http://127.0.0.1:8000/v1",
+            key="VLLM_API_KEY",
+            url_variable="VLLM_BASE_URL",
+            keyless=True,
+            port=8000,
+            silence=600.0,
+            dialect=LOCAL,
+            help="`vllm serve MODEL --enable-auto-tool-choice`",
         ),
         Service(
             name="compat",
@@ -188,7 +310,7 @@ def build(
         return Anthropic(endpoint)
     from agent.providers.openai import OpenAI
 
-    return OpenAI(endpoint, service.dialect, keyless=service.keyless)
+    return OpenAI(endpoint, service.dialect, keyless=service.keyless, root=service.root)
 
 
 def here(name: str, urls: Mapping[str, Given]) -> bool:
@@ -215,12 +337,19 @@ def choose(
     for row in SERVICES.values():
         if row.model and (given := keys.get(row.key)) and given.value.strip():
             return f"{row.name}/{row.model}"
+    models_of = probe or running().get
     for row in SERVICES.values():
         if row.port:
-            models = (probe or models_at)(row.url) or ()
+            models = models_of(row.url) or ()
             talking = [model for model in models if not any(word in model for word in MUTE)]
             if talking:
                 return f"{row.name}/{talking[0]}"
+    for row in SERVICES.values():
+        if not row.keyless and (given := keys.get(row.key)) and given.value.strip():
+            raise SetupError(
+                f"{row.key} is set, and no model of {row.name} is named",
+                hint=f"name one, as in --model {row.name}/NAME, or in TS_MODEL",
+            )
     keyed = [f"set {row.key} ({row.help})" for row in SERVICES.values() if row.model]
     local = [f"start {row.name} ({row.help})" for row in SERVICES.values() if row.port]
     raise SetupError(
@@ -230,6 +359,24 @@ def choose(
 
 
 MUTE = ("embed", "rerank", "whisper", "bge-")  # parts of the names of models that don't talk
+
+
+def running() -> dict[str, tuple[str, ...]]:
+    """The models of the servers that answer on their usual ports, by base URL; asked at once."""
+    found: dict[str, tuple[str, ...]] = {}
+
+    def ask(url: str) -> None:
+        if (models := models_at(url)) is not None:
+            found[url] = models
+
+    urls = [row.url for row in SERVICES.values() if row.port]
+    threads = [Thread(target=ask, args=(url,), daemon=True) for url in urls]
+    end = monotonic() + PROBE
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(end - monotonic(), 0.0))
+    return dict(found)
 
 
 def models_at(url: str) -> tuple[str, ...] | None:

@@ -7,10 +7,11 @@ import pytest
 from agent.errors import SetupError, UsageError
 from agent.providers import services
 from agent.providers.anthropic import Anthropic
-from agent.providers.openai import OpenAI
+from agent.providers.openai import OpenAI, site
 from agent.providers.script import Script
 from agent.providers.services import (
     SERVICES,
+    Service,
     build,
     choose,
     models_at,
@@ -149,3 +150,44 @@ def test_nothing_heavy_is_loaded_before_a_model_is_asked() -> None:
     root = Path(services.__file__).parents[2]
     made = subprocess.run(command, capture_output=True, cwd=root, check=True, timeout=30)
     assert made.stdout == b"set()\n"
+
+
+def test_each_service_of_the_contract_has_a_row_a_key_and_a_place() -> None:
+    names = "anthropic openai gemini openrouter groq deepseek mistral xai together fireworks"
+    more = "cerebras perplexity kimi ollama lmstudio llamacpp vllm compat"
+    assert {*names.split(), *more.split()} == {*SERVICES}
+    for row in SERVICES.values():
+        assert row.key.endswith("_API_KEY")
+        assert row.url_variable.endswith("_BASE_URL")
+        assert row.key.removesuffix("_API_KEY") == row.url_variable.removesuffix("_BASE_URL")
+        if row.url:
+            assert row.url.startswith("http://127.0.0.1:" if row.port else "https://")
+
+
+@pytest.mark.parametrize("row", [row for row in SERVICES.values() if row.wire == "openai"])
+def test_a_service_of_chat_completions_is_asked_with_its_own_key_in_its_own_dialect(
+    row: Service,
+) -> None:
+    with OpenAIServer([Answer("hello")]) as server:
+        place = Given(value=server.url + "/v1", origin="user settings")
+        provider = build(f"{row.name}/some/model", {row.key: KEY}, urls={row.name: place})
+        assert heard(provider, asked("hi"))[0].message.text == "hello"
+    sent = server.requests[0]
+    assert sent.headers["authorization"] == "Bearer sk-secret"
+    assert sent.json["model"] == "some/model"
+    assert row.dialect.limit in sent.json
+    assert ("stream_options" in sent.json) == row.dialect.counts
+
+
+def test_a_key_that_comes_with_no_known_model_asks_for_one() -> None:
+    with pytest.raises(SetupError, match="GROQ_API_KEY is set") as caught:
+        choose({"GROQ_API_KEY": KEY}, nobody)
+    assert "groq/NAME" in caught.value.hint
+    found = choose({"GROQ_API_KEY": KEY}, lambda url: ("qwen",) if ":8000" in url else None)
+    assert found == "vllm/qwen"
+
+
+def test_the_one_service_without_v1_in_its_address_is_asked_without_it() -> None:
+    row = SERVICES["perplexity"]
+    assert site(row.url, row.root) == "https://api.perplexity.ai"
+    assert site(SERVICES["groq"].url, SERVICES["groq"].root) == "https://api.groq.com/openai/v1"
