@@ -16,7 +16,7 @@ from agent.commands.listing import Listing
 from agent.commands.live import Live
 from agent.commands.marks import marked_line
 from agent.commands.signals import heard
-from agent.commands.slash import COMMANDS, CYCLE, KEYS, OTHERS, named, offered
+from agent.commands.slash import COMMANDS, CYCLE, OTHERS, keys, named, offered
 from agent.commands.talk import called, row
 from agent.commands.trust import consent
 from agent.errors import AgentError, BudgetError, SetupError, UsageError, near
@@ -110,7 +110,7 @@ class Repl:
         self.editor.asides = {
             "c-o": self.whole,
             "c-t": self.plan,
-            "?": lambda: self.out.line(KEYS),
+            "?": lambda: keys(self.desk),
         }
         self.editor.back = "/rewind"
         self.loading: Thread | None = None
@@ -214,7 +214,7 @@ class Repl:
         out = self.out
         self.attention.title()
         out.line(out.styled("bold", "天枢 Tianshu") + f" {__version__}  {safe(str(self.app.cwd))}")
-        out.line(out.styled("dim", "ask, /help for commands, Ctrl-D to leave"))
+        out.line(out.styled("dim", "ask, /help for commands, ? for keys, Ctrl-D to leave"))
         if not self.app.settings.model:
             self.guide()
         if self.desk.talk.messages:

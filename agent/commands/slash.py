@@ -14,6 +14,7 @@ from agent.settings import Mode
 from agent.store import memory, settingsfile, workspace
 from agent.store.disk import private
 from agent.views.figures import counted, money, tokens
+from agent.views.plain import wrapped
 from agent.views.theme import THEMES
 
 CYCLE: tuple[Mode, ...] = ("default", "accept-edits", "plan")  # Shift+Tab; auto is by a flag alone
@@ -36,7 +37,12 @@ def help(desk: Desk, words: str) -> None:
         return
     for name, about in offered(desk):
         desk.row(name, about)
-    desk.out.line(KEYS)
+    keys(desk)
+
+
+def keys(desk: Desk) -> None:
+    for row in wrapped(KEYS, desk.out.width - 1):
+        desk.out.line(row)
 
 
 def offered(desk: Desk) -> Sequence[tuple[str, str]]:
