@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from tests.e2e.screen import Screen, chatting
 from tests.e2e.ts import Reply, Ts, call, calling
 
-LONG = 20.0  # seconds that a step takes, unless it is ended
+LONG = 300.0  # seconds that a step takes, unless it is ended
 
 
 @contextmanager
@@ -35,6 +35,7 @@ def at_prompt(screen: Screen, prompt: str) -> None:
     screen._until(lambda: screen.text.rstrip().endswith(prompt))
 
 
+WAIT = {"name": "bash", "input": {"command": "until [ -e go ]; do sleep 0.1; done"}}
 LOOK = {"name": "list_files", "input": {}}
 
 
@@ -42,7 +43,7 @@ def test_a_step_is_left_out_and_another_is_told_and_tried_again(ts: Ts) -> None:
     plan = {"goal": "g", "steps": [step("one"), step("two"), step("end", "one", "two")]}
     replies = [
         said("one", "never", LONG),
-        said("two", "looks", 3, calls=[LOOK]),
+        said("two", "looks", calls=[WAIT]),
         said("two", "is done"),
         said("end", "all is said"),
     ]
@@ -60,6 +61,7 @@ def test_a_step_is_left_out_and_another_is_told_and_tried_again(ts: Ts) -> None:
         screen.sees("› tell two: be brief")
         screen.types("/skip one\r")
         screen.sees("↻ one is left out — the user")
+        ts.write("go", "")
         screen.sees("✓ end")
         assert screen.ended() == 1  # one step was left out
     assert "› tell two: be brief" in ts("show").out
@@ -69,7 +71,8 @@ def test_the_plan_is_changed_while_it_is_carried_out(ts: Ts) -> None:
     plan = {"goal": "g", "steps": [step("one"), step("two", "one")]}
     other = {"action": "replace", "because": "b", "steps": [step("three", "one")]}
     replies: list[Reply] = [
-        said("one", "is done", 3),
+        said("one", "waits", calls=[WAIT]),
+        said("one", "is done"),
         {"for": "revise", "calls": [{"name": "revise_plan", "input": other}]},
         said("three", "is done too"),
     ]
@@ -79,6 +82,7 @@ def test_the_plan_is_changed_while_it_is_carried_out(ts: Ts) -> None:
         screen.sees("↻ the plan is replaced — the user: without two")
         screen.types("/dag\r")
         screen.sees("three  needs one")
+        ts.write("go", "")
         screen.sees("✓ three")
         assert screen.ended() == 0
 
