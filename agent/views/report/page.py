@@ -78,7 +78,7 @@ class Page:
     def head(self) -> Html:
         state, title = self.state, one_line(self.state.goal, 160) or "A run without a goal"
         about = [
-            f"run {state.run or '?'}", _clock(state.began), state.model,
+            f"run {state.run or '?'}", _clock(state.began), _model(state.model),
             f"ts {self.account.version}" if self.account.version else "",
         ]  # fmt: skip
         rows = [
@@ -138,8 +138,6 @@ class Page:
 
     def sections(self) -> Iterator[Html]:
         state = self.state
-        if answer := (state.finished.answer if state.finished else state.answer).strip():
-            yield _section("answer", "Answer", self.answer(answer))
         if self.steps:
             graph = tag(
                 "div", drawn(state, self.path, self.links),
@@ -151,6 +149,8 @@ class Page:
             if len(self.path) > 1:
                 rows.insert(0, chain(self.path, self.seconds, self.links))
             yield _section("time", "Time", *rows)
+        if answer := (state.finished.answer if state.finished else state.answer).strip():
+            yield _section("answer", "Answer", self.answer(answer))
         if self.steps:
             told = [self.step(step) for step in self.steps]
             yield _section("steps", "Steps", *told)
@@ -275,7 +275,10 @@ class Page:
             case Text(text=words):
                 return self.prose(words)
             case ModelCalled():
-                facts = [item.model, figures.took(item.seconds), figures.tokens(item.usage.total)]
+                name = "model" if item.model == self.state.model else _model(item.model)
+                facts = [name, figures.took(item.seconds)]
+                if item.usage.total:
+                    facts.append(figures.tokens(item.usage.total))
                 if item.cost_usd:
                     facts.append(figures.money(item.cost_usd))
                 return tag("p", "↳ ", " · ".join(facts), class_="line")
@@ -420,6 +423,12 @@ def _json(value: Mapping[str, Any]) -> str:
 def _gist(value: Mapping[str, Any]) -> str:
     """What a call is about, in a line."""
     return next((each for each in value.values() if isinstance(each, str)), "")
+
+
+def _model(name: str) -> str:
+    """A model's name; of one that is a file of the user's, no folder."""
+    head, _, rest = name.partition("/")
+    return f"{head}/{rest.rpartition('/')[2]}" if head == "script" else name
 
 
 def _clock(time: str) -> str:
