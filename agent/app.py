@@ -340,6 +340,17 @@ class App:
         if model and not self.settings.model:
             self.settings = structs.replace(self.settings, model=model)
 
+    def turn_to(self, name: str) -> None:
+        """Ask PROVIDER/NAME as the main model from the next call on.
+
+        Raises AgentError for one that can't be asked; the one before is then kept.
+        """
+        self._near(name)
+        self._affordable(name)
+        self._provider(name)
+        self.settings = structs.replace(self.settings, model=name)
+        self.main_model = name
+
     @property
     def model_in_use(self) -> str:
         """The model's name if it has been decided, "" before."""

@@ -115,7 +115,7 @@ class Repl:
         self.editor.back = "/rewind"
         self.loading: Thread | None = None
         self.editor.shown, self.editor.veil = self.warm, self.app.veil
-        self.lacking = ""  # why no model can be asked
+        self.lacking: dict[str, str] = {}  # by the model that is set: why it can't be asked
         for text in (*agreed.notices, *loaded.notices, *session.notices):
             self.app.notice(text)
 
@@ -234,11 +234,13 @@ class Repl:
     def warm(self) -> None:
         """Find the model, load its library and read the project while the user types."""
 
+        asked = self.app.settings.model
+
         def load() -> None:
             try:
                 self.app.warm()
             except AgentError as error:  # told in full when it is needed
-                self.lacking = str(error)
+                self.lacking[asked] = str(error)
             self.editor.redraw()
 
         self.loading = Thread(target=load, daemon=True)
@@ -257,7 +259,10 @@ class Repl:
     def status(self) -> str:
         tally = self.app.tally
         model = one_line(self.app.settings.model or self.app.model_in_use, 36)
-        parts = [safe(self.lacking) or model, f"{self.app.gate.mode} mode"]
+        parts = [
+            safe(self.lacking.get(self.app.settings.model, "")) or model,
+            f"{self.app.gate.mode} mode",
+        ]
         parts.append(one_line(branch(self.app.cwd), 40))
         if last := tally.last:
             used = last.usage.total / self.app.window(last.model)

@@ -147,6 +147,20 @@ def mode(desk: Desk, words: str) -> None:
     desk.say(f"permission mode: {desk.app.gate.mode}")
 
 
+def model(desk: Desk, words: str) -> None:
+    """`/model [SERVICE/NAME]`: who is asked, from the next message on."""
+    app = desk.app
+    if words:
+        app.turn_to(words)
+    desk.say(f"{app.main_model} is asked")
+    others = {name: app.named(name) for name in ("small", "oracle")}
+    for role, name in others.items():
+        if name != app.main_model:
+            desk.say(f"{role}: {name}")
+    if not words:
+        desk.say("/model SERVICE/NAME asks another one from the next message on")
+
+
 def leave(desk: Desk, words: str) -> None:
     desk.leaving = True
 
@@ -213,6 +227,7 @@ COMMANDS: dict[str, tuple[str, Do]] = {
     "export": ("write it to a file: [FILE.md, .html or .jsonl]", talk.export_talk),
     "memory": ("what is remembered; /memory add TEXT, /memory edit [user]", remember),
     "cost": ("what this chat has used, and what it may", cost),
+    "model": ("which model is asked, or from now on another one: [SERVICE/NAME]", model),
     "mode": ("the permission mode: default, accept-edits, plan", mode),
     "skills": ("the skills there are", skills),
     "config": ("each setting and where it came from: [KEY…]", config),
