@@ -74,9 +74,10 @@ class Moody:
         step = next(id for id in STEPS if f'<step id=\\"{id}\\">' in messages)
         noted = f"echo {step} >> noted"
         before, _, after = messages.partition("</step>")
-        if "[exit code 0]" in after or noted in before:  # what a cut attempt did is told
+        told = next((line for line in before.split("\\n") if noted in line), "")  # of a cut attempt
+        if "[exit code 0]" in after or (told and "half done" not in told):
             return reply(done(f"{step} is done"), key=key)
-        return reply(shell(noted), key=key)
+        return reply(shell(f"grep -qx {step} noted || {noted}" if told else noted), key=key)
 
 
 def plan() -> str:
