@@ -32,7 +32,8 @@ from agent.views.report.timeline import chain, timeline
 MOST = 20_000  # characters of one text …
 MOST_PAGE = 12_000_000  # … until the page has so many; then
 LEAST = 400
-FEW = 20  # lines of a block that are seen whole
+FEW = 20  # lines of a block that are seen whole …
+NARROW = 30  # … on a phone, where so many characters make one
 POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'"
 MARK = "<!doctype html>\n<!-- a report of ts -->\n"
 
@@ -67,7 +68,8 @@ class Page:
 
     def block(self, words: str, look: str = "") -> Html:
         shown = self.cut(words.rstrip())
-        reach = "0" if shown.count("\n") >= FEW or len(shown) > 80 * FEW else None  # it scrolls
+        rows = sum(len(line) // NARROW + 1 for line in shown.split("\n"))
+        reach = "0" if rows > FEW else None  # it scrolls: the keyboard has to reach it
         return tag("pre", shown, class_=look or None, tabindex=reach)
 
     def prose(self, words: str) -> Html:
