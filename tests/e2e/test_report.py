@@ -229,6 +229,7 @@ def test_in_a_browser_if_there_is_chromium_the_keyboard_reaches_a_step_and_opens
 
 
 @NO_BROWSER
+@pytest.mark.campaign
 def test_in_a_browser_if_there_is_chromium_three_hundred_steps_open_in_under_a_second(
     ts: Ts, tmp_path: Path
 ) -> None:
