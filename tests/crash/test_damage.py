@@ -72,7 +72,7 @@ def without(raw: bytes, chance: random.Random) -> bytes:
     return raw[:first] + chance.choice([b"", raw[first:last] * 2, bytes(last - first)]) + raw[last:]
 
 
-def test_a_log_that_was_cut_anywhere_is_gone_on_with(ts: Ts) -> None:
+def test_r92_a_log_that_was_cut_anywhere_is_gone_on_with(ts: Ts) -> None:
     log = Log(ts)
     for size in range(0, len(log.whole), max(len(log.whole) // 6, 1)):
         log.read(log.whole[:size])
@@ -80,7 +80,7 @@ def test_a_log_that_was_cut_anywhere_is_gone_on_with(ts: Ts) -> None:
         log.read(log.whole[: log.whole.index(line) + len(line)])
 
 
-def test_a_log_that_was_changed_anywhere_is_gone_on_with_and_that_is_said(ts: Ts) -> None:
+def test_r92_a_log_that_was_changed_anywhere_is_gone_on_with_and_that_is_said(ts: Ts) -> None:
     log, chance = Log(ts), random.Random(5)
     for _ in range(6):
         log.read(flipped(log.whole, chance))

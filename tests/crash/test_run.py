@@ -132,7 +132,7 @@ def told(path: Path) -> Sequence[Event]:
 
 
 @pytest.mark.timeout(120)
-def test_a_run_that_is_killed_and_gone_on_with_ends_as_one_that_was_not(
+def test_r93_a_run_that_is_killed_and_gone_on_with_ends_as_one_that_was_not(
     ts: Ts, ideal: Ideal
 ) -> None:
     for share in (0.1, 0.35, 0.6, 0.9):
@@ -194,7 +194,7 @@ def at(kind: str, moment: float, ideal: Ideal) -> When:
 @pytest.mark.campaign
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize("kind", ["boundary", "event", "moment"])
-def test_a_run_may_be_killed_at_every_event_and_at_any_moment(
+def test_r93_a_run_may_be_killed_at_every_event_and_at_any_moment(
     ts: Ts, ideal: Ideal, kind: str
 ) -> None:
     if kind == "boundary" and not shutil.which("strace"):

@@ -65,7 +65,7 @@ def test_two_runs_at_once_both_come_to_their_end(ts: Ts) -> None:
         assert {event.run for event in record.events} == {path.stem}
 
 
-def test_of_two_that_go_on_with_one_run_one_does_and_the_other_is_told_who(ts: Ts) -> None:
+def test_r97_of_two_that_go_on_with_one_run_one_does_and_the_other_is_told_who(ts: Ts) -> None:
     ts.write("plan.yaml", WAITS)
     with begun(ts, ("run", "plan.yaml")) as process:
         assert ts.there("began")
@@ -138,7 +138,7 @@ def test_a_run_that_is_under_way_is_not_undone(ts: Ts) -> None:
     assert not [name for name in ("first.txt", "last.txt") if (ts.cwd / name).exists()]
 
 
-def test_a_second_chat_on_one_conversation_is_told_who_has_it(ts: Ts) -> None:
+def test_r97_a_second_chat_on_one_conversation_is_told_who_has_it(ts: Ts) -> None:
     with OpenAIServer([Answer(text="hi")]) as server:
         ts.asks(server)
         assert ts.here("-p", "hello").code == 0

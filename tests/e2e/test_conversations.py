@@ -45,7 +45,7 @@ def test_a_conversation_is_gone_on_with_by_newest_by_id_or_as_a_fork(ts: Ts) -> 
         assert len(server.requests) == 6
 
 
-def test_c059_a_call_that_was_cut_off_has_a_result_when_it_goes_on(ts: Ts) -> None:
+def test_c059_r95_a_call_that_was_cut_off_has_a_result_when_it_goes_on(ts: Ts) -> None:
     calls = (
         ("t1", "bash", '{"command": "echo ok"}'),
         ("t2", "bash", '{"command": "echo $$ > began; sleep 60"}'),

@@ -4,13 +4,15 @@ or leaves."""
 import json
 import os
 import re
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.screen import chatting
-from tests.e2e.ts import Ran, Ts
+from tests.e2e.screen import Screen, chatting
+from tests.e2e.ts import MAIN, Ran, Ts
 from tests.hostile import ESCAPES, Canary, Hostile
 from tests.servers import Answer, AnthropicServer, Ask
 
@@ -352,3 +354,24 @@ def test_a_chat_asks_whether_a_directory_is_trusted_and_a_no_leaves_all_of_it_al
         unharmed(hostile, canary)
         assert not secrets_in(sent(server))
     assert not (ts.home / ".config/tianshu/trust.json").exists()
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_r2_before_the_answer_on_trust_nothing_is_reached_and_no_program_of_it_is_run_strace(
+    ts: Ts, hostile: Hostile, canary: Canary, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace"
+    watched = ["-f", "-qq", "-o", str(trace), "-e", "trace=execve,connect"]
+    ts.env["ANTHROPIC_API_KEY"] = "sk-test"
+    screen = Screen(ts, *watched, sys.executable, MAIN[1], shell="strace", PATH=ts.env["PATH"])
+    try:
+        screen.sees("which?")
+    finally:
+        screen.child.close(force=True)
+    lines = trace.read_text(encoding="utf-8", errors="replace").splitlines()
+    assert [line for line in lines if "connect(" in line and "AF_UNIX" not in line] == []
+    ran = {found[1] for line in lines if (found := re.search(r'execve\("([^"]*)".* = 0$', line))}
+    assert sys.executable in ran
+    assert [each for each in ran if Path(each).name not in {Path(sys.executable).name, "git"}] == []
+    assert not any(Path(each).is_relative_to(hostile.root) for each in ran)
+    unharmed(hostile, canary)

@@ -84,7 +84,9 @@ def test_what_is_printed_a_moment_after_the_shell_s_end_is_not_lost(tmp_path: Pa
     assert ran("seq 1 3 > >(sleep 0.03; cat)", tmp_path).stdout == "1\n2\n3\n"
 
 
-def test_c043_a_command_that_takes_too_long_is_ended_and_its_output_kept(tmp_path: Path) -> None:
+def test_c043_r102_a_command_that_takes_too_long_is_ended_and_its_output_kept(
+    tmp_path: Path,
+) -> None:
     done = ran("echo one; echo two >&2; sleep 100", tmp_path, timeout=0.3)
     assert (done.stdout, done.timed_out, done.code) == ("one\n", True, 143)
     assert done.stderr.startswith("two\n")

@@ -133,7 +133,7 @@ def test_r27_whoever_swaps_a_folder_for_a_link_gets_nothing_out_and_nothing_in(
 
 
 @linux
-def test_r27_what_was_judged_is_what_is_written(context: Context, here: Path) -> None:
+def test_r18_r27_what_was_judged_is_what_is_written(context: Context, here: Path) -> None:
     (here / ".git").mkdir()
     (here / ".git/config").write_text("own", encoding="utf-8")
     (here / "a").write_text("", encoding="utf-8")

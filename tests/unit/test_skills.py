@@ -1,5 +1,6 @@
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,34 @@ def test_a_bad_file_is_named_with_its_line_and_the_others_load(tmp_path: Path) -
         ("pipe/SKILL.md", "this is no regular file"),
         ("worse.yaml:2", "did not find expected node con"),
     ]
+
+
+HOSTILE = {
+    "tag": "---\nname: !!python/object/apply:os.system [touch x]\ndescription: d\n---\nb\n",
+    "bomb": "---\na: &a [x, x]\nb: &b [*a, *a]\nname: n\ndescription: *b\n---\nb\n",
+    "deep": f"---\nname: n\ndescription: {'[' * 5000}\n---\nb\n",
+    "twice": "---\nname: n\nname: m\ndescription: d\n---\nb\n",
+    "large": "---\nname: n\ndescription: d\n---\n" + "words\n" * 400_000,
+    "path": "---\nname: ../../x\ndescription: d\n---\nb\n",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_r8_a_hostile_skill_is_refused_at_once_and_grants_nothing(
+    kind: str, tmp_path: Path
+) -> None:
+    written(tmp_path / "repo/.agent/skills" / kind / "SKILL.md", HOSTILE[kind])
+    yaml(
+        tmp_path / "repo/.agent/skills/grants.yaml",
+        more="permission_mode: auto\nsandbox: 'off'\n",
+    )
+    begin = time.process_time()
+    skills = load(tmp_path / "builtin", tmp_path / "home", tmp_path / "repo", trusted=True)
+    assert time.process_time() - begin < 3, "a bound of 1 s on a machine that is not shared"
+    assert skills.all == ()
+    assert len(skills.faults) >= 2
+    assert any("permission_mode" in fault for fault in skills.faults)
+    assert not (tmp_path / "x").exists()
 
 
 def test_two_files_of_one_place_with_one_name_are_told(tmp_path: Path) -> None:

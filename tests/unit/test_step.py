@@ -607,7 +607,7 @@ NARROW: list[tuple[dict[str, Any], Reply, str]] = [
 
 
 @pytest.mark.parametrize(("says", "call", "words"), NARROW)
-def test_what_a_step_says_of_tools_and_permissions_only_narrows(
+def test_r26_what_a_step_says_of_tools_and_permissions_only_narrows(
     tmp_path: Path, says: dict[str, Any], call: Reply, words: str
 ) -> None:
     bench = Bench(tmp_path, call, report(summary="as far as I could"))
