@@ -127,7 +127,7 @@ def says(*words: str) -> "Callable[[App], None]":
         chat = Chat(app, None)
         for each in words:
             if called := app.called(each):
-                chat.skill(*called, said=each)
+                chat.skill(called.skill, called.words, said=each)
             else:
                 chat.turn(each)
         chat.close()

@@ -12,6 +12,7 @@ from agent.engine import prompt
 from agent.engine.chat import converse
 from agent.engine.run import drive
 from agent.plan import checked, expanded
+from agent.providers.services import SERVICES
 from agent.stop import Stop
 from agent.store import settingsfile, skills
 
@@ -130,6 +131,7 @@ HOSTS = {
     "keepachangelog.com", "lmstudio.ai", "ollama.com", "platform.claude.com", "platform.openai.com",
     "semver.org", "www.w3.org", "github.com", "json-schema.org", "example.org",
 }  # fmt: skip
+HOST = re.compile(rb"https?://([A-Za-z0-9.-]+[A-Za-z0-9])")
 PLACES = re.compile(rb"(?<![\w.~-])/(?:work|home|Users|opt/\w*pi|tmp/venv)/|/root/(?!x)")
 REGISTRY = re.compile(
     rb"index-url|extra-index|find-links|trusted-host|files\.pythonhosted|/simple/"
@@ -138,14 +140,16 @@ REGISTRY = re.compile(
 
 def test_no_file_names_a_machine_or_a_registry() -> None:
     found = []
+    rows = " ".join(f"{row.url} {row.help}" for row in SERVICES.values()).encode()
+    known = HOSTS | {host.decode() for host in HOST.findall(rows)}
     for path in tracked():
         if path == Path(__file__):
             continue
         text = path.read_bytes()
         spots = [*PLACES.finditer(text), *REGISTRY.finditer(text)]
         if path.relative_to(ROOT).parts[0] not in {"tests", "bench"}:
-            hosts = re.finditer(rb"https?://([A-Za-z0-9.-]+[A-Za-z0-9])", text)
-            spots += [host for host in hosts if host[1].decode().lower() not in HOSTS]
+            hosts = HOST.finditer(text)
+            spots += [host for host in hosts if host[1].decode().lower() not in known]
         found += [f"{path.relative_to(ROOT)}: {spot[0].decode()}" for spot in spots]
     assert not found
 
