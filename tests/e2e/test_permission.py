@@ -5,7 +5,7 @@ import shutil
 import pexpect
 import pytest
 
-from tests.e2e.ts import MAIN, Ts, call, calling
+from tests.e2e.ts import MAIN, Ran, Ts, call, calling
 
 WRITE = call("write_file", path="a.txt", content="a\n")
 RUN = call("bash", command="touch b.txt")
@@ -48,6 +48,77 @@ def test_modes_and_rules_decide_what_is_done(
     ts: Ts, words: list[str], code: int, made: str
 ) -> None:
     assert attempt(ts, *words) == (code, set(made))
+
+
+def planned(ts: Ts, *words: str) -> tuple[int, dict[str, str]]:
+    """The exit code of a plan whose steps each try one thing, and what came of each: done, asked
+    (and nobody was there), refused (by the mode), outside (which no tool writes)."""
+    ts.write("frob", "#!/bin/sh\n: > frobbed\n").chmod(0o755)
+    ts.write("note.txt", "seen\n")
+    ts.write("kept/a", "the user's\n")
+    tries = {
+        "inside": call("write_file", path="in.txt", content="x\n"),
+        "outside": call("write_file", path=str(ts.cwd.parent / "out.txt"), content="x\n"),
+        "unknown": call("bash", command="./frob --now"),
+        "looks": call("bash", command="cat note.txt"),
+        "removes": call("bash", command="rm -rf kept"),
+    }
+    steps = "".join(f"  - {{id: {step}, do: try it}}\n" for step in tries)
+    ts.write("plan.yaml", f"goal: g\nsteps:\n{steps}")
+    replies = [({**calling(each), "for": step}, {"for": step, "text": "tried"})
+               for step, each in tries.items()]  # fmt: skip
+    ts.model = ts.script(*(reply for both in replies for reply in both))
+    ran = ts("run", "plan.yaml", "--output-format", "stream-json", *words)
+    return ran.code, {step: came(ran, step) for step in tries}
+
+
+def came(ran: Ran, step: str) -> str:
+    events = {event["type"]: event for event in ran.events if event.get("step") == step}
+    result, decided = events["tool.finished"], events.get("permission.decided", {})
+    by = decided.get("by")
+    assert ("permission.asked" in events) == (by == "nobody")
+    assert events["step.finished"]["status"] == ("failed" if by == "nobody" else "done")
+    assert result["ok"] == (not decided and "outside the working" not in result["output"])
+    if by:
+        assert decided["decision"] == "deny"
+        return {"nobody": "asked", "mode": "refused"}[by]
+    return "done" if result["ok"] else "outside"
+
+
+TRIED = ("inside", "outside", "unknown", "looks", "removes")
+UNBOXED = {
+    "default": (5, "asked asked asked done asked"),
+    "accept-edits": (5, "done outside asked done asked"),
+    "plan": (0, "refused refused refused done refused"),
+    "auto": (5, "done outside done done asked"),
+}
+BOXED = {
+    "default": (5, "asked asked done done asked"),
+    "accept-edits": (5, "done outside done done asked"),
+    "plan": (0, "refused refused refused done refused"),
+    "auto": (5, "done outside done done asked"),
+}
+
+
+def check_planned(ts: Ts, mode: str, code: int, outcomes: str) -> None:
+    assert planned(ts, "--permission-mode", mode) == (
+        code,
+        dict(zip(TRIED, outcomes.split(), strict=True)),
+    )
+    assert (ts.cwd / "in.txt").exists() == outcomes.startswith("done")
+    assert (ts.cwd / "frobbed").exists() == (outcomes.split()[2] == "done")
+    assert (ts.cwd / "kept/a").read_text(encoding="utf-8") == "the user's\n"
+    assert not (ts.cwd.parent / "out.txt").exists()
+
+
+@pytest.mark.parametrize("mode", UNBOXED)
+def test_what_a_plan_tries_in_each_mode_without_a_sandbox(ts: Ts, mode: str) -> None:
+    check_planned(ts, mode, *UNBOXED[mode])
+
+
+@pytest.mark.parametrize("mode", BOXED)
+def test_what_a_plan_tries_in_each_mode_in_the_sandbox(boxed: Ts, mode: str) -> None:
+    check_planned(boxed, mode, *BOXED[mode])
 
 
 def test_a_refusal_names_the_call_and_the_flags_that_would_allow_it(ts: Ts) -> None:

@@ -1,41 +1,16 @@
 """The sandbox of commands through the front door: where it is used, and where there is none."""
 
 import os
-import pwd
 import shutil
 import signal
 import socket
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 from time import monotonic
 
 import pytest
 
-from agent.tools.sandbox.sandbox import offered
 from tests.e2e.ts import Ts, call, calling
 
-ENV = {"PATH": os.environ.get("PATH", os.defpath)}  # noqa: TID251 - programs are found by it
 PROGRAMS = ("bash", "git", "python3", "cat", "touch", "mkdir", "sleep", "sh", "env")
-
-
-@pytest.fixture(scope="session")
-def works() -> None:
-    found = offered(ENV, Path.home())
-    if not found.works:
-        pytest.skip(f"no sandbox works here: {found.why}")
-
-
-@pytest.fixture
-def boxed(ts: Ts, works: None) -> Iterator[Ts]:
-    """A user with the usual settings, in a directory that is not in /tmp."""
-    (ts.home / ".config/tianshu/settings.yaml").unlink()
-    with tempfile.TemporaryDirectory(
-        prefix=".ts-tests-", dir=pwd.getpwuid(os.geteuid()).pw_dir
-    ) as folder:
-        ts.cwd = Path(folder).resolve() / "project"
-        ts.cwd.mkdir()
-        yield ts
 
 
 @pytest.fixture
