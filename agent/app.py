@@ -307,11 +307,11 @@ class App:
         """PROVIDER/NAME of the model in use. Raises SetupError where there is none."""
         keys = {} if self.settings.private else self.loaded.keys
         name = self.settings.model or services.choose(keys)
-        self._near(name)
+        self.near(name)
         self._affordable(name)
         return name
 
-    def _near(self, name: str) -> None:
+    def near(self, name: str) -> None:
         """Raise UsageError for a model elsewhere, where nothing may leave the machine."""
         if self.settings.private and not services.here(name, self.urls):
             raise UsageError(
@@ -345,7 +345,7 @@ class App:
 
         Raises AgentError for one that can't be asked; the one before is then kept.
         """
-        self._near(name)
+        self.near(name)
         self._affordable(name)
         self._provider(name)
         self.settings = structs.replace(self.settings, model=name)
@@ -404,7 +404,7 @@ class App:
 
         return Model(gauge=self._gauge(name), small=small, tell=tell)
 
-    def _size(self, name: str) -> int | None:
+    def size(self, name: str) -> int | None:
         """The tokens that a model takes as the user says; None where they don't."""
         sizes = self.settings.context
         return sizes.get(name) or sizes.get(name.partition("/")[2])
@@ -415,7 +415,7 @@ class App:
 
     def _gauge(self, name: str) -> Gauge:
         settings = self.settings
-        own = self._size(name)
+        own = self.size(name)
         local = name.partition("/")[0] in prices.FREE
         known = own or (None if local else prices.context(name))
         row = services.SERVICES.get(name.partition("/")[0])
@@ -507,12 +507,12 @@ class App:
 
     def _most_output(self, name: str) -> int:
         """The tokens of a reply: a quarter of a small model's, which would refuse more."""
-        size = self._size(name)
+        size = self.size(name)
         most = self.settings.max_output_tokens
         return min(most, size // 4) if size else most
 
     def _provider(self, name: str) -> Provider:
-        self._near(name)
+        self.near(name)
         with self._lock:
             if name not in self._providers:
                 made = services.build(

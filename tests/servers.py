@@ -110,6 +110,9 @@ class Server:
         self.refused: list[str] = []
         self.connections = 0
         self.models: tuple[str, ...] = ("fake-model",)
+        self.about: dict[str, dict[str, Any]] = {}  # what else is listed of them
+        self.listing: Plain | None = None  # … or all that is
+        self.looks: list[Ask] = []  # requests with GET
         self.refuses: Callable[[dict[str, Any]], str] = lambda body: ""  # a rule more: why not
         self._http = _Http(("127.0.0.1", 0), self._handler())
         self.port: int = self._http.server_address[1]
@@ -148,9 +151,13 @@ class Server:
                 pass
 
             def do_GET(self) -> None:
-                rows = [{"id": name, "object": "model"} for name in server.models]
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                with server._lock:
+                    server.looks.append(Ask(self.path, headers, {}))
+                rows = [{"id": name, **server.about.get(name, {})} for name in server.models]
                 body = json.dumps({"object": "list", "data": rows}).encode()
-                server._plain(self, Plain(200, body, {"content-type": "application/json"}))
+                listing = Plain(200, body, {"content-type": "application/json"})
+                server._plain(self, server.listing or listing)
 
             def do_POST(self) -> None:
                 length = int(self.headers.get("content-length", 0))

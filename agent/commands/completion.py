@@ -235,6 +235,12 @@ def models() -> Iterator[Pair]:
         yield f"{row.name}/", ""
 
 
+def services() -> Iterator[Pair]:
+    from agent.providers.services import SERVICES
+
+    yield from ((name, "") for name in SERVICES)
+
+
 def settings() -> Iterator[Pair]:
     from agent.settings import Settings
 
@@ -246,6 +252,7 @@ KINDS: dict[str, Callable[[], Iterator[Pair]]] = {
     "plan": skills,
     "run": runs,
     "session": conversations,
+    "service": services,
     "setting": settings,
     "command": lambda: iter(COMMANDS.items()),
     "shell": lambda: ((shell, "") for shell in SHELLS),

@@ -51,6 +51,7 @@ PLACES = {
     "config": "config.config",
     "init": "init.init",
     "doctor": "doctor.doctor",
+    "models": "models.models",
     "completion": "completion.completion",
     "help": "helping.help",
     "demo": "demo.demo",

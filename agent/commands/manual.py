@@ -327,6 +327,19 @@ PAGES: dict[str, Page] = {
         examples=(("ts doctor --model ollama/qwen3", "whether that one would answer"),),
         exits="0 ts can be used here · 3 no model · 1 something else is missing",
     ),
+    "models": Page(
+        about="list the models that a service has, with context and price where they are known",
+        usage=("ts models [SERVICE]",),
+        words={"": ("service",)},
+        text="Without SERVICE: of all whose key or URL is set, and of servers on this machine. "
+        "The services are asked; context and price are theirs, or else of the list that ts has.",
+        flags=("--json", "--private", "--trust"),
+        examples=(
+            ("ts models anthropic", "what ANTHROPIC_API_KEY may ask"),
+            ("ts models ollama --json", "a line of JSON for each"),
+        ),
+        exits="0 they are listed · 1 no list · 3 no key, or it was refused · 75 failed for now",
+    ),
     "completion": Page(
         about="print what makes a shell complete `ts`: bash, zsh or fish",
         usage=("ts completion bash|zsh|fish",),

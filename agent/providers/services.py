@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from threading import Thread
 from time import monotonic
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -284,21 +284,12 @@ def build(
 
         return local.load(name, cwd or Path(), max_output_tokens=max_output_tokens)
     service, model = named(name)
-    url = (urls or {}).get(service.name)
-    key = keys.get(service.key)
-    if url is None and not service.url:
-        raise SetupError(
-            f"{name}: no base URL is set",
-            hint=f"set {service.url_variable}, or base_urls.{service.name} in the settings",
-        )
-    if key is None and not service.keyless:
-        raise SetupError(f"{name}: {service.key} is not set", hint=service.help)
-    endpoint = Endpoint(
-        name=name,
+    endpoint = reached(
+        name,
+        service,
+        keys,
+        urls or {},
         model=model,
-        url=url.value if url else service.url,
-        key=key.value if key else "",
-        origin=f"{service.key} ({key.origin})" if key else "",
         max_output_tokens=max_output_tokens,
         thinking_tokens=thinking_tokens,
         idle=idle,
@@ -311,6 +302,37 @@ def build(
     from agent.providers.openai import OpenAI
 
     return OpenAI(endpoint, service.dialect, keyless=service.keyless, root=service.root)
+
+
+def reached(
+    name: str,
+    service: Service,
+    keys: Mapping[str, Given],
+    urls: Mapping[str, Given],
+    *,
+    model: str = "",
+    **bounds: Any,
+) -> Endpoint:
+    """How a service is reached, as `name` in what users are told; `bounds` are fields of Endpoint.
+
+    Raises SetupError where a key or a URL is missing.
+    """
+    url, key = urls.get(service.name), keys.get(service.key)
+    if url is None and not service.url:
+        raise SetupError(
+            f"{name}: no base URL is set",
+            hint=f"set {service.url_variable}, or base_urls.{service.name} in the settings",
+        )
+    if key is None and not service.keyless:
+        raise SetupError(f"{name}: {service.key} is not set", hint=service.help)
+    return Endpoint(
+        name=name,
+        model=model,
+        url=url.value if url else service.url,
+        key=key.value if key else "",
+        origin=f"{service.key} ({key.origin})" if key else "",
+        **bounds,
+    )
 
 
 def here(name: str, urls: Mapping[str, Given]) -> bool:

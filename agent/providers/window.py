@@ -124,6 +124,7 @@ FIELDS = (
     "context_length",
     "context_window",
     "max_context_length",
+    "max_input_tokens",
     "n_ctx",
 )
 
@@ -133,19 +134,25 @@ def sizes(read: Any, model: str) -> Iterator[int]:
     if not isinstance(read, dict):
         return
     settings = read.get("default_generation_settings")
-    rows = [settings] if isinstance(settings, dict) else []
+    if isinstance(settings, dict):
+        yield from of_row(settings)
     lists = [each for each in (read.get("data"), read.get("models")) if isinstance(each, list)]
     for row in chain(*lists):
         if isinstance(row, dict) and known(row) & {model, f"{model}:latest"}:
-            rows += [row, row["meta"]] if isinstance(row.get("meta"), dict) else [row]
-    for row in rows:
-        for field in FIELDS:
-            size = row.get(field)
-            if isinstance(size, int) and SIZES[0] <= size <= SIZES[1]:
-                yield size
+            yield from of_row(row)
     parameters = read.get("parameters")
     if isinstance(parameters, str) and (found := re.search(r"\bnum_ctx\s+(\d{3,9})\b", parameters)):
         yield int(found[1])
+
+
+def of_row(row: dict[str, Any]) -> Iterator[int]:
+    """The sizes that a row of a list gives for its model, the surest first."""
+    meta = row.get("meta")
+    for each in (row, meta if isinstance(meta, dict) else {}):
+        for field in FIELDS:
+            size = each.get(field)
+            if isinstance(size, int) and SIZES[0] <= size <= SIZES[1]:
+                yield size
 
 
 def known(row: dict[str, Any]) -> set[str]:

@@ -87,12 +87,12 @@ class Answered(Exception):  # noqa: N818 - an answer, not yet judged
         self.url = url
 
 
-def client(endpoint: Endpoint, headers: dict[str, str], owner: object) -> "httpx2.Client":
+def client(endpoint: Endpoint, headers: dict[str, str], owner: object = None) -> "httpx2.Client":
     """A client whose connections are kept and shared between threads.
 
     Every request has `headers` and, of those with other names, only what an API needs. Any answer
     but 200 raises Answered. A service on this machine is never asked through a proxy. `owner`'s
-    end closes it.
+    end closes it, where there is one.
     """
     import httpx2
 
@@ -122,7 +122,8 @@ def client(endpoint: Endpoint, headers: dict[str, str], owner: object) -> "httpx
         trust_env=not near,
         event_hooks={"request": [plain], "response": [judge]},
     )
-    weakref.finalize(owner, made.close)
+    if owner is not None:
+        weakref.finalize(owner, made.close)
     return watched(made)
 
 
