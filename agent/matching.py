@@ -89,7 +89,8 @@ def meant(text: str) -> tuple[str, ...]:
     words = _MARKS.sub(" ", folded.replace("?", " ? ")).split()
     if _ASKING.match(folded) and words[-1:] == ["?"]:
         words.pop()
-    return tuple(word for word in words if word not in EMPTY)
+    said = [word for word in words if word not in EMPTY]
+    return tuple(said or [word for word in words if word != "please"])
 
 
 def likely(text: str, offers: Sequence[Offer]) -> Match | None:
@@ -99,7 +100,7 @@ def likely(text: str, offers: Sequence[Offer]) -> Match | None:
 
 
 def ranked(text: str, offers: Sequence[Offer]) -> list[Match]:
-    """All that have a word in common with the message, best first."""
+    """All that have words in common with the message, best first."""
     said = Counter(stems(text[:MOST]))
     texts = [
         Counter(stems(" ".join((offer.name, offer.name, offer.description, *offer.phrases))))
@@ -123,7 +124,7 @@ def ranked(text: str, offers: Sequence[Offer]) -> list[Match]:
             for stem in said
             if words[stem]
         }
-        if scores:
+        if len(scores) > 1:  # one word alone may be about anything
             because = ", ".join(sorted(scores, key=scores.__getitem__, reverse=True))
             found.append(Match(offer.name, "likely", sum(scores.values()) / most, because))
     return sorted(found, key=lambda match: -match.score)

@@ -72,7 +72,7 @@ def decide(
         commands = _Commands(mode, rules, command, facts)
         return structs.replace(commands.verdict(), ends=commands.ends, needs=commands.needs)
     verdict = _decide(mode, rules, name, writes, input)
-    if name == "web_fetch" and (verdict.decision, verdict.by) == ("allow", "mode"):
+    if name == "web_fetch" and writes and (verdict.decision, verdict.by) == ("allow", "mode"):
         at = host(subject(name, input))
         if at not in facts.hosts and not _covered(rules.allow, name, subject(name, input)):
             why = f"{at or 'this'} is a server that neither the user nor a result has named"
