@@ -79,7 +79,7 @@ class Chat:
         said = Message(role="user", text=text, attached=beside, images=images)
         self._keep(said)  # once there is a model for it
         self._turn = self._said
-        tools = self._tools()
+        tools = self.tools()
         try:
             talk = converse(
                 self._request(tools),
@@ -148,7 +148,7 @@ class Chat:
         model = app.model(app.main_model, app.stop, app.shown)
         model = structs.replace(model, tell=told.append)
         self.messages = repaired(self.messages)
-        request = leaner(self._request(self._tools()), model.gauge)
+        request = leaner(self._request(self.tools()), model.gauge)
         self._fit.shorter(request, model, keep, fully=True)
         return "\n".join(told) or "there is nothing to make shorter yet"
 
@@ -156,7 +156,7 @@ class Chat:
         """What fills the model's context. Raises AgentError where there is no model."""
         app = self.app
         model = app.model(app.main_model, app.stop, app.shown)
-        request = leaner(self._request(self._tools()), model.gauge)
+        request = leaner(self._request(self.tools()), model.gauge)
         return self._fit.filling(request, model, app.known)
 
     def _request(self, tools: dict[str, Tool]) -> Request:
@@ -286,7 +286,8 @@ class Chat:
             if skill.offered and skill.trusted is trusted
         ]
 
-    def _tools(self) -> dict[str, Tool]:
+    def tools(self) -> dict[str, Tool]:
+        """What the model is offered."""
         app = self.app
         changing = {
             name: preceded(tool, self._changing) if tool.writes and name not in UNCHANGING else tool

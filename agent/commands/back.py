@@ -71,7 +71,15 @@ def changed(desk: Desk, entry: Entry) -> Preview | None:
 
 def undo(desk: Desk, words: str) -> None:
     """Take back what the newest turn, run or undo has done to files, or the one that is named."""
-    work = worked.work(desk.app.cwd, *words.split()[:2])
+    take_back(desk, worked.work(desk.app.cwd, *words.split()[:2]))
+
+
+def redo(desk: Desk, words: str) -> None:
+    """Take back the newest undo."""
+    take_back(desk, worked.undone(desk.app.cwd))
+
+
+def take_back(desk: Desk, work: worked.Work) -> None:
     preview = store_undo.preview(desk.app.snapshots, [work])
     if not preview.changes:
         again = f"; `/undo {work.undone}` brings it back" if work.undone else ""

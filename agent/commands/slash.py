@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from agent.commands import back, doctor, newest, talk
+from agent.commands import back, doctor, holds, newest, talk
 from agent.commands import config as settings
 from agent.commands.desk import Desk, Do
 from agent.commands.editing import editor, open_file
@@ -65,6 +65,17 @@ def told(name: str) -> str:
     about, _ = COMMANDS[own]
     others = [f"/{other}" for other, first in OTHERS.items() if first == own]
     return f"/{own}: {about}" + (f" (also {', '.join(others)})" if others else "")
+
+
+def show_keys(desk: Desk, words: str) -> None:
+    """`/keys`"""
+    keys(desk)
+
+
+def review(desk: Desk, words: str) -> None:
+    """`/review [WHAT]`: the skill, by the name that other programs have for it."""
+    skill = desk.app.skills.find("code-review")
+    desk.work(lambda: desk.talk.skill(skill, words, said=f"/review {words}".strip()))
 
 
 def skills(desk: Desk, words: str) -> None:
@@ -221,12 +232,18 @@ COMMANDS: dict[str, tuple[str, Do]] = {
     "fork": ("go on in a new conversation with the same messages: [TITLE]", talk.fork),
     "rewind": ("go back to before one of your messages: conversation, files or both", back.rewind),
     "undo": ("put files back as they were before the last turn or run: [ID [STEP]]", back.undo),
+    "redo": ("take the newest undo back", back.redo),
+    "diff": ("what this conversation has changed, or since the last commit: [git]", holds.diff),
+    "review": ("review the changes, as /code-review does: [WHAT]", review),
     "compact": ("send less of the conversation, with a summary: [what to keep]", talk.compact),
     "context": ("what fills the model's context", talk.context),
     "rename": ("give this conversation a title: TITLE", talk.rename),
     "export": ("write it to a file: [FILE.md, .html or .jsonl]", talk.export_talk),
     "memory": ("what is remembered; /memory add TEXT, /memory edit [user]", remember),
     "cost": ("what this chat has used, and what it may", cost),
+    "status": ("where this chat stands: model, mode, sandbox, context, what is used", holds.status),
+    "permissions": ("what is free, asked, forbidden: [allow|ask|deny RULE]", holds.permissions),
+    "tools": ("what the model may call", holds.tools),
     "model": ("which model is asked, or from now on another one: [SERVICE/NAME]", model),
     "mode": ("the permission mode: default, accept-edits, plan", mode),
     "skills": ("the skills there are", skills),
@@ -242,6 +259,7 @@ COMMANDS: dict[str, tuple[str, Do]] = {
     "skip": ("go on without a step of the plan under way: ID", newest.under_way),
     "stop": ("end a step of the plan under way: ID", newest.under_way),
     "replan": ("have the plan under way changed: WORDS", newest.under_way),
+    "keys": ("the keys", show_keys),
     "exit": ("leave", leave),
 }
 OTHERS = {
@@ -255,6 +273,10 @@ OTHERS = {
     "budget": "cost",
     "usage": "cost",
     "quit": "exit",
+    "keybindings": "keys",
+    "shortcuts": "keys",
+    "allowed-tools": "permissions",
+    "tasks": "steps",
     "settings": "config",
 }  # fmt: skip - further names, by which other programs know them
 

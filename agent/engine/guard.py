@@ -102,6 +102,18 @@ class Gate:
         emit(PermissionDecided(tool=name, rule=verdict.rule, decision="deny", by=by, input=input))
         raise ToolError(f"not allowed: {why}")
 
+    @property
+    def rules(self) -> Rules:
+        """Those that hold now, with what the user has allowed meanwhile."""
+        return self._rules
+
+    def rule(self, rules: Rules) -> None:
+        """Add some, on the user's word. Raises UsageError for one that can't be read."""
+        for each in (*rules.deny, *rules.ask, *rules.allow):
+            read(each)
+        with self._knowing:
+            self._rules += rules
+
     def usual(self, command: str) -> bool:
         """Whether a command is none of those that are asked about in every mode."""
         input = {"command": command}

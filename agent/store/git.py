@@ -101,6 +101,23 @@ def standing(cwd: Path, env: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
+def difference(cwd: Path, env: Mapping[str, str]) -> str:
+    """What differs from the last commit in `cwd`, as `git diff` tells it, then the names of files
+    that are not known to git; "" for nothing, outside of a repository and without git."""
+    top = root(cwd)
+    git = program("git", env.get("PATH", ""), top or cwd)
+    if not (top and git):
+        return ""
+    calm = {**PINNED, **_without_filters(git, top, env)}
+    quiet = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
+    place = f":(top,literal){cwd.relative_to(top)}" if cwd != top else ":(top)"
+    patch = asked(git, top, env, calm, "diff", *quiet, "HEAD", "--", place)
+    new = asked(git, top, env, calm, "ls-files", "-z", "-o", "--exclude-standard", "--", place)
+    names = [shown(name) for name in new.split("\0") if name]
+    more = [f"… and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
+    return patch + "".join(f"not known to git: {each}\n" for each in [*names[:SHOWN], *more])
+
+
 def shown(name: str) -> str:
     """A name that others chose, with what can't be seen or decoded as escapes."""
     sound = name.encode("utf-8", "backslashreplace").decode()
@@ -162,7 +179,7 @@ def asked(
         timer.cancel()
     text = os.fsdecode(data)
     if cut:
-        return text.rpartition("\0")[0]
+        return text.rpartition("\0" if "\0" in text else "\n")[0]
     return text if code == 0 else ""
 
 

@@ -130,6 +130,13 @@ def patch(store: Snapshots, preview: Preview, also: Collection[str] = ()) -> str
     return store.patch(preview.now, store.edited(preview.now, chosen)) if chosen else ""
 
 
+def standing(store: Snapshots, preview: Preview) -> str:
+    """What has become of the files since the works began, where they have changed them, as
+    `git diff` tells it. Raises AgentError."""
+    old = {change.path: change.old for change in preview.changes if change.possible}
+    return store.patch(store.edited(preview.now, old), preview.now) if old else ""
+
+
 def made(store: Snapshots, part: Part) -> str:
     """The difference that a part of work has made, as `git diff` tells it; what another step that
     was at work beside it had named is left to that one. Raises AgentError."""

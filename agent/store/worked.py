@@ -116,6 +116,16 @@ def work(cwd: Path, id: str = "", step: str = "") -> Work:
     return structs.replace(found, id=f"{found.id}#{step}", parts=parts)
 
 
+def undone(cwd: Path) -> Work:
+    """The newest undo that still stands and has itself taken back no undo. Raises UsageError."""
+    undos = [each for each in works(cwd) if each.kind == "undo"]
+    redone = {each.undone for each in undos}
+    found = next((each for each in undos if not each.undone and each.id not in redone), None)
+    if found is None:
+        raise UsageError("there is no undo to take back")
+    return found
+
+
 def turns(cwd: Path, session: str, message: str) -> list[Work]:
     """What a conversation has done from the user's message `message` on, its runs included, and
     has not been taken back: oldest first. Raises AgentError."""

@@ -1,0 +1,65 @@
+"""Commands of the chat that fingers know from elsewhere, at a real terminal."""
+
+from tests.e2e.screen import chatting
+from tests.e2e.test_undo import files, git
+from tests.e2e.ts import Ts, call, calling
+
+EDIT = calling(call("edit_file", path="a.py", old_string="v = 1", new_string="v = 2\x1b[2J"))
+AUTO = ("--permission-mode", "accept-edits")
+
+
+def test_status_and_tools_tell_what_holds(ts: Ts) -> None:
+    ts.model = ts.script("hello")
+    with chatting(ts, "--permission-mode", "plan") as screen:
+        screen.asked()
+        screen.says("hi", "hello")
+        screen.says(
+            "/status", str(ts.cwd)[:20], "2 messages", "nothing is changed or run", "1 model"
+        )
+        screen.says("/status", "sandbox       off")
+        screen.says("/tools", "* edit_file", "  read_file", "  ask_user")
+        screen.says("/keybindings", "Ctrl+R searches")
+        screen.says("/stats", "did you mean '/status'?")
+        assert screen.leaves() == 0
+
+
+def test_a_rule_of_the_chat_holds_from_then_on_and_one_that_is_none_is_refused(ts: Ts) -> None:
+    ts.write("a.py", "v = 1\n")
+    ts.model = ts.script(EDIT, "refused", EDIT, "done")
+    with chatting(ts, *AUTO) as screen:
+        screen.asked()
+        screen.says("/permissions", "accept-edits mode", "there is no rule")
+        screen.says("/permissions deny edit_file(a.*)", "  deny   edit_file(a.*)")
+        screen.says("change it", "the rule edit_file(a.*) forbids it", "refused")
+        screen.says("/permissions forbid x", "there is no /permissions forbid x")
+        screen.says("/permissions allow bash(", "is no permission rule")
+        assert screen.leaves() == 0
+    assert files(ts)["a.py"] == "v = 1\n"
+
+
+def test_what_the_chat_has_changed_is_shown_taken_back_and_brought_again(ts: Ts) -> None:
+    git(ts.cwd, "init", "-q")
+    ts.write("a.py", "v = 1\n")
+    git(ts.cwd, "add", "a.py")
+    git(ts.cwd, "commit", "-qm", "one")
+    ts.write("new.txt", "new\n")
+    ts.model = ts.script(EDIT, "done")
+    with chatting(ts, *AUTO) as screen:
+        screen.asked()
+        screen.says("/diff", "this conversation has changed no file")
+        screen.says("/redo", "there is no undo to take back")
+        screen.says("change it", "done")
+        screen.says("/diff", "+++ b/a.py")
+        screen.says("/diff git", "-v = 1", "+v = 2", "not known to git: new.txt")
+        for command, after in (("/undo", "v = 1\n"), ("/redo", "v = 2\x1b[2J\n")):
+            screen.types(f"{command}\r")
+            screen.sees("put back?")
+            screen.types("y\r")
+            screen.sees("1 file put back")
+            screen.asked()
+            assert files(ts)["a.py"] == after
+            screen.display.erase_in_display(2)
+        screen.says("/clear", "a new conversation")
+        screen.says("/diff", "has changed no file")
+        screen.says("/redo", "there is no undo to take back")
+        assert screen.leaves() == 0
