@@ -11,14 +11,8 @@ from agent.errors import AgentError
 from agent.event import (
     Event,
     ModelCalled,
-    PlanCreated,
-    PlanRevised,
-    RevisionFailed,
     RunFinished,
-    RunResumed,
     RunStarted,
-    StepFinished,
-    StepStarted,
 )
 from agent.standing import Brief
 from agent.state import State
@@ -26,17 +20,7 @@ from agent.store import log, workspace
 from agent.store.lines import holder
 
 MOST_BYTES = 512 * 1024 * 1024  # of one log that is folded
-STANDING: tuple[type[Event], ...] = (
-    RunStarted,
-    RunResumed,
-    PlanCreated,
-    PlanRevised,
-    RevisionFailed,
-    StepStarted,
-    StepFinished,
-    ModelCalled,
-    RunFinished,
-)
+STANDING: tuple[type[Event], ...] = (*log.BOUNDARIES, ModelCalled)
 
 
 def briefs(cwd: Path, most: int | None = None) -> list[Brief]:

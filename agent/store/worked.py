@@ -180,7 +180,7 @@ class _Run:
         self.state.apply(event)
         if not isinstance(event, TreeKept):
             return
-        step, sure = step_of(event), True
+        step = step_of(event)
         if event.moment == "before":
             if not step or step in self._open:  # gone on with after it was cut off
                 self.close(event.tree, step)
@@ -191,7 +191,7 @@ class _Run:
         if not step:
             self.close(event.tree)
         elif step in self._open:
-            self._end(step, event.tree, sure=sure)
+            self._end(step, event.tree, sure=True)
 
     def close(self, tree: str, step: str = "") -> None:
         """What is open has ended, nobody knows when, before `tree`; with a step, that alone."""
