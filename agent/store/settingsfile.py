@@ -36,7 +36,7 @@ _URL = re.compile(r"([A-Z][A-Z0-9_]*)_BASE_URL")
 USERS_ALONE: dict[str, set[Any]] = {
     "permission_mode": {"auto"},
     "sandbox": {"off", "auto"},
-    "private": {"false", "no", "off", "0", False},
+    "private": {False},
 }
 
 # What of an untrusted file may make things stricter, and nothing else.
@@ -155,7 +155,7 @@ def put(path: Path, keys: tuple[str, ...], value: str | None, *, project: bool) 
             meant = yamlfile.plain(yamlfile.composed(value, ".".join(keys)))
         fresh = yamledit.changed(text, keys, meant, str(path))
     values = _checked(path, yamlfile.composed(fresh, str(path)))
-    if project and values.get(keys[0]) in USERS_ALONE.get(keys[0], ()):
+    if project and keys[0] in _loosening(values):
         raise UsageError(
             f"`{keys[0]}: {value}` is for you alone to say: in a project's file it is passed over",
             hint="leave --project out",
@@ -203,13 +203,22 @@ def _project_layer(path: Path, base: Settings | None, notices: list[str]) -> Lay
     if base is not None:
         return (str(path), _tightening(path, node, base, notices))
     values = _checked(path, node)
-    for name, loose in USERS_ALONE.items():
-        if values.get(name) in loose:
-            notices.append(
-                f"{path}: `{name}: {values.pop(name)}` is passed over: only a flag or your own "
-                "settings can say so"
-            )
+    notices += [
+        f"{path}: `{name}: {values.pop(name)}` is passed over: only a flag or your own settings "
+        "can say so"
+        for name in _loosening(values)
+    ]
     return (str(path), values)
+
+
+def _loosening(values: dict[str, Any]) -> list[str]:
+    """Which of checked settings no project may say, by what they mean, however that is spelled."""
+    meant = msgspec.convert(values, Settings, strict=False)
+    return [
+        name
+        for name, loose in USERS_ALONE.items()
+        if name in values and getattr(meant, name) in loose
+    ]
 
 
 def _tightening(

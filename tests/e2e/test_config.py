@@ -85,9 +85,10 @@ def test_a_project_has_its_own_and_may_not_loosen(ts: Ts) -> None:
     assert path.read_text(encoding="utf-8") == "max_workers: 2\n"
     assert (ts.cwd / ".agent/.gitignore").exists()
     assert ts.here("config", "get", "max_workers", "--trust").said == "2\n"
-    loose = ts.here("config", "set", "permission_mode", "auto", "--project")
-    assert loose.code == 2
-    assert "for you alone" in loose.err
+    for loosens in (("permission_mode", "auto"), ("private", "False"), ("sandbox", "off")):
+        loose = ts.here("config", "set", *loosens, "--project")
+        assert loose.code == 2
+        assert "for you alone" in loose.err
     put(ts, "unset", "max_workers", "--project")
     assert path.read_text(encoding="utf-8") == ""
 

@@ -172,6 +172,33 @@ def test_r42_without_one_auto_refuses_commands_and_says_what_mends_it(bare: Ts) 
     assert (bare.cwd / "made").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "own", "theirs", "runs"),
+    [
+        ("-y", "", "", False),
+        ("--permission-mode auto", "", "", False),
+        ("", "permission_mode: auto", "", False),
+        ("-y --sandbox auto", "sandbox: off", "", False),
+        ("-y --trust", "", "sandbox: off", False),
+        ("--sandbox off --trust", "", "permission_mode: auto", False),
+        ("--sandbox off", "", "permission_mode: auto", False),
+        ("--sandbox off", "", "", False),
+        ("-y --sandbox off", "", "", True),
+        ("--sandbox off", "permission_mode: auto", "", True),
+        ("-y", "sandbox: off", "", True),
+    ],
+)
+def test_r25_without_one_auto_runs_commands_where_the_user_has_said_both_root_or_not(
+    bare: Ts, words: str, own: str, theirs: str, runs: bool
+) -> None:
+    (bare.home / ".config/tianshu/settings.yaml").write_text(own, encoding="utf-8")
+    bare.write(".agent/settings.yaml", theirs)
+    bare.model = bare.script(bash("touch made"), "done")
+    ran = bare.here("-p", "go", *words.split())
+    assert ran.code == (0 if runs else 5)
+    assert (bare.cwd / "made").exists() is runs
+
+
 def test_r42_a_plan_that_the_user_named_runs_without_one_and_that_is_said(bare: Ts) -> None:
     bare.write("plan.yaml", "steps:\n  - id: a\n    run: touch made; echo ok\n")
     ran = bare("run", "plan.yaml", "-y")

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -177,6 +178,47 @@ def test_a_trusted_project_can_t_switch_asking_off(tmp_path: Path, project: Path
     assert found.layered.settings.permission_mode == "default"
     assert found.layered.settings.max_turns == 3
     assert "`permission_mode: auto` is passed over" in found.notices[0]
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize("name", ["settings.yaml", "settings.local.yaml"])
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        *(
+            ("permission_mode: accept-edits", f"permission_mode: {auto}")
+            for auto in ("auto", "'auto'", "bypassPermissions", "&a auto")
+        ),
+        *(("sandbox: required", f"sandbox: {off}") for off in ("off", "'off'", "auto")),
+        *(
+            ("private: true", f"private: {no}")
+            for no in ("false", "False", "FALSE", "'false'", "0", "'0'")
+        ),
+    ],
+)
+def test_r25_only_the_user_says_what_loosens_however_a_project_spells_it(
+    tmp_path: Path, user: Path, project: Path, said: str, line: str, name: str, trusted: bool
+) -> None:
+    written(user, f"{said}\n")
+    before = loaded(tmp_path).layered.settings
+    written(project.with_name(name), f"{line}\n")
+    written(project.parents[1] / ".env", "TS_PERMISSION_MODE=auto\nTS_SANDBOX=off\n")
+    found = loaded(tmp_path, trusted=trusted)
+    assert found.layered.settings == before
+    assert any("is passed over" in notice for notice in found.notices)
+
+
+@pytest.mark.parametrize("where", ["user", "flag", "file"])
+def test_r25_the_user_says_auto_in_their_settings_a_flag_or_a_file_they_name(
+    tmp_path: Path, user: Path, where: str
+) -> None:
+    text = "permission_mode: auto\n"
+    if where == "user":
+        written(user, text)
+    extra = written(tmp_path / "own.yaml", text) if where == "file" else None
+    flags: dict[str, Any] = {"permission_mode": "auto"} if where == "flag" else {}
+    found = loaded(tmp_path, extra=extra, **flags)
+    assert found.layered.settings.permission_mode == "auto"
 
 
 def test_rules_of_all_layers_add_up(tmp_path: Path, user: Path, project: Path) -> None:
