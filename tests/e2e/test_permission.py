@@ -5,8 +5,10 @@ import shutil
 import pexpect
 import pytest
 
+from tests.e2e.screen import chatting
 from tests.e2e.ts import MAIN, Ran, Ts, call, calling
 
+SHIFT_TAB = "\x1b[Z"
 WRITE = call("write_file", path="a.txt", content="a\n")
 RUN = call("bash", command="touch b.txt")
 READ = call("list_files")
@@ -217,3 +219,32 @@ def test_a_plan_run_at_a_terminal_asks_who_sits_there(ts: Ts) -> None:
         child.close(force=True)
     assert child.exitstatus == 0
     assert (ts.cwd / "a.txt").read_text(encoding="utf-8") == "a\n"
+
+
+def test_r25_auto_is_shown_in_the_status_line_and_no_key_leads_back_to_it(ts: Ts) -> None:
+    ts.model = ts.script("never")
+    with chatting(ts, "-y") as screen:
+        screen.asked()
+        screen.sees("· auto mode")
+        for mode in ("default", "accept-edits", "plan", "default"):
+            screen.types(SHIFT_TAB)
+            screen.sees(f"· {mode} mode")
+        screen.says("/mode auto", "there is no mode 'auto'")
+        screen.sees("· default mode")
+        assert screen.leaves() == 0
+
+
+def test_r25_the_status_line_shows_a_mode_that_is_the_users(ts: Ts) -> None:
+    ts.model = ts.script("never")
+    ts.write(".agent/settings.yaml", "permission_mode: auto\n")
+    with chatting(ts, "--trust") as screen:
+        screen.asked()
+        screen.sees("· default mode")
+        assert "auto mode" not in screen.text
+        assert screen.leaves() == 0
+    own = ts.home / ".config/tianshu/settings.yaml"
+    own.write_text("permission_mode: auto\n", encoding="utf-8")
+    with chatting(ts, "--trust") as screen:
+        screen.asked()
+        screen.sees("· auto mode")
+        assert screen.leaves() == 0
