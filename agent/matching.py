@@ -18,7 +18,7 @@ from msgspec import Struct
 LONGEST = 200  # characters of a message that may start a skill
 MOST = 400  # characters of a message that are weighed: what it asks for stands first
 K1, B = 1.2, 0.5  # BM25: how soon a word that is repeated counts no more; of long texts, what less
-LIKELY = 0.4  # of what the message would score against itself
+LIKELY = 0.3  # of what the message would score against itself
 # Words that carry nothing in an order. What denies, asks or conditions is not among them.
 EMPTY = frozenset(
     """

@@ -39,12 +39,15 @@ def test_what_starts_a_skill_is_always_right_and_a_hint_nearly_always(
 
     hinted = {text: found.name for _, text in rows if (found := likely(text, built_in))}
     wrong = [row for row in rows if hinted.get(row[1], row[0]) != row[0]]
-    assert len(wrong) <= len(rows) // 40, wrong
+    assert len(wrong) <= len(rows) // 25, wrong
     known = sum(skill in {started.get(text), hinted.get(text)} for skill, text in asking)
     assert known / len(asking) >= LEAST[name][1]
 
 
-LEAST = {"tuned.yaml": (0.5, 0.59)}  # of what asks for a skill: started; started or hinted at
+LEAST = {
+    "tuned.yaml": (0.5, 0.67),
+    "unseen.yaml": (0.06, 0.25),
+}  # of what asks for a skill: started; started or hinted at
 
 
 def test_what_matched_is_told(built_in: list[Offer]) -> None:
