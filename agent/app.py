@@ -15,6 +15,7 @@ from os.path import realpath
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import Struct, structs
@@ -45,6 +46,7 @@ from agent.event import (
 from agent.message import Message, Request, Usage, summed
 from agent.plan import Plan, Step, checked, expanded
 from agent.providers import prices, retry, services, watch, window
+from agent.providers.fallback import falling
 from agent.rule import read, same
 from agent.seams import Ask, Choose, Emit, Provider, Sink
 from agent.secret import Veil
@@ -156,6 +158,8 @@ class App:
         self._providers: dict[str, Provider] = {}
         self._pauses: dict[str, retry.Pause] = {}  # by service: all its callers wait together
         self._gauges: dict[str, Gauge] = {}  # by model: how much it takes, and what it counts
+        # By conversation: the models that are not asked in it any more, since their service failed.
+        self._fallen = WeakKeyDictionary[Fit, set[str]]()
         self._told = set[str]()  # what has been said of them once
         self._lock = Lock()
         self.reins: Reins | None = None  # of the run under way
@@ -379,7 +383,21 @@ class App:
 
         `fit` keeps that within what the model takes; without one what is dropped is kept nowhere.
         """
-        full = self.named(name)
+        full, other = self.named(name), self.settings.fallback_model
+        fit = fit or Fit()
+        first = self._fitted(full, stop, emit, fit)
+        if other in {"", full}:
+            return first
+        second = self._fitted(other, stop, emit, fit)
+        with self._lock:
+            fallen = self._fallen.setdefault(fit, set())
+
+        def fell(why: str) -> None:
+            emit(Notice(text=f"{why}; from here on {other} is asked"))
+
+        return falling(first, second, full, fallen, fell)
+
+    def _fitted(self, full: str, stop: Stop, emit: Emit, fit: Fit) -> Provider:
         model = self.model(full, stop, emit)
 
         def tell(text: str) -> None:
@@ -389,7 +407,7 @@ class App:
             if first:
                 model.tell(text)
 
-        fits = fitting(self._patient(full, stop, emit), fit or Fit(), model)
+        fits = fitting(self._patient(full, stop, emit), fit, model)
         return lean(fits, model.gauge, tell)
 
     def model(self, name: str, stop: Stop, emit: Emit) -> Model:

@@ -44,6 +44,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     model: str = ""  # PROVIDER/NAME; "": the first whose key is set
     small_model: str = ""  # for `model: small`; "": the main one
+    fallback_model: str = ""  # asked where the service of another fails; "": none
     oracle_model: str = ""  # for ask_oracle; "": the main one
     max_output_tokens: Count = 16_384  # of one reply
     thinking_tokens: Annotated[int, Meta(ge=0)] = 0  # of one reply; 0: no extended thinking

@@ -212,6 +212,7 @@ def flags(typed: argparse.Namespace) -> dict[str, Any]:
     """The settings that flags set, under their names in a settings file."""
     given: dict[str, Any] = {
         "model": typed.model,
+        "fallback_model": typed.fallback_model,
         "max_workers": typed.max_workers,
         "max_turns": typed.max_turns,
         "max_budget_usd": typed.max_budget_usd,

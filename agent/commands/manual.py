@@ -46,6 +46,10 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "model": [
         ("--model", {"metavar": "SERVICE/NAME", "help": "anthropic/…, openai/…, script/FILE"}),
+        (
+            "--fallback-model",
+            {"metavar": "SERVICE/NAME", "help": "asked instead where the model's service fails"},
+        ),
         ("--append-system-prompt", {"metavar": "TEXT", "help": "at the system prompt's end"}),
         ("--private", {"action": "store_true", "help": "nothing leaves this machine"}),
     ],
@@ -148,7 +152,7 @@ class Page(NamedTuple):
     exits: str = ""
 
 
-MODEL = ("--model", "--append-system-prompt", "--private")
+MODEL = ("--model", "--fallback-model", "--append-system-prompt", "--private")
 LIMITS = (
     "--max-workers", "--max-turns", "--max-budget-usd", "--max-tokens-total", "--timeout",
     "--stream-idle",
