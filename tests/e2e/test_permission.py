@@ -221,6 +221,36 @@ def test_a_plan_run_at_a_terminal_asks_who_sits_there(ts: Ts) -> None:
     assert (ts.cwd / "a.txt").read_text(encoding="utf-8") == "a\n"
 
 
+def test_r24_steps_that_ask_at_once_each_do_what_they_were_let(ts: Ts) -> None:
+    names = [[f"s{step}/{n}.txt" for n in range(5)] for step in range(4)]
+    steps = "".join(f"  - {{id: s{n}, do: x, writes: [s{n}/**]}}\n" for n in range(4))
+    for step in range(4):
+        (ts.cwd / f"s{step}").mkdir()
+    ts.write("plan.yaml", f"goal: g\nsteps:\n{steps}")
+    ts.model = ts.script(
+        *(
+            {**calling(call("bash", command=f"touch {name}")), "for": f"s{step}"}
+            for step, each in enumerate(names)
+            for name in each
+        ),
+        *({"for": f"s{step}", "text": "tried"} for step in range(4)),
+    )
+    with chatting(ts, "run", "plan.yaml", TERM="dumb") as screen:
+        for _ in range(20):
+            screen.child.expect(rb"step s(\d) wants to run a command\s+\S+ touch s(\d)/(\d)\.txt")
+            label, step, number = map(int, screen.child.match.groups())
+            assert label == step
+            screen.child.expect_exact("allow it?")
+            screen.child.send("y\r" if (step + number) % 2 else "n\r")
+        screen.child.expect(pexpect.EOF)
+    let = {name for step, each in enumerate(names) for n, name in enumerate(each) if (step + n) % 2}
+    assert {f"{path.parent.name}/{path.name}" for path in ts.cwd.glob("s*/*.txt")} == let
+    kinds = [event["type"] for event in ts.log()]
+    assert kinds.index("step.finished") > max(
+        at for at, kind in enumerate(kinds) if kind == "step.started"
+    )
+
+
 def test_r25_auto_is_shown_in_the_status_line_and_no_key_leads_back_to_it(ts: Ts) -> None:
     ts.model = ts.script("never")
     with chatting(ts, "-y") as screen:

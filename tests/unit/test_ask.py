@@ -12,8 +12,12 @@ from typing import Any
 
 import pytest
 
+from agent.engine.guard import Gate
 from agent.errors import ToolError
+from agent.event import Event, PermissionAsked
+from agent.plan import Step
 from agent.seams import Answer, Question
+from agent.settings import Rules
 from agent.stop import Stop
 from agent.views.ask import TerminalAsk, nobody
 from agent.views.plain import Output
@@ -192,6 +196,42 @@ def test_r24_questions_come_one_at_a_time_each_with_its_step_and_its_own_answer(
         desk.type("n for " + steps[0] + "\n")
     for question, future in asked:
         assert future.result(10).words == f"for {question.step[1:]}"
+
+
+def test_r24_four_steps_ask_a_hundred_times_and_each_answer_reaches_only_its_question(
+    desk: Desk,
+) -> None:
+    """Who answers goes by nothing but what is shown: the label and the command."""
+    gate = Gate("default", Rules(), desk.ask)
+    events: list[tuple[str, Event]] = []
+
+    def step(id: str) -> dict[str, str]:
+        """What came of each command: "" where it was let."""
+        came = {}
+        for n in range(100):
+            input = {"command": f"./run {id} {n}"}
+            try:
+                gate.let("bash", True, input, lambda event: events.append((id, event)), made[id])
+                came[input["command"]] = ""
+            except ToolError as error:
+                came[input["command"]] = str(error)
+        return came
+
+    made = {f"s{n}": Step(id=f"s{n}", do="x") for n in range(4)}
+    steps = {id: desk.put(step, id) for id in made}
+    for _ in range(400):
+        shown = desk.until("n WORDS") + desk.until("allow it? ")
+        [(label, id, n)] = re.findall(r"step (s\d) wants to run .*\n  │ ./run (\S+) (\d+)\n", shown)
+        assert label == id
+        desk.type("y\n" if int(n) % 3 == 0 else f"n not {id} {n}\n")
+    for id, future in steps.items():
+        assert future.result(10) == {
+            f"./run {id} {n}": f"not allowed: the user said no: not {id} {n}" if n % 3 else ""
+            for n in range(100)
+        }
+    asked = [(id, event.rule) for id, event in events if isinstance(event, PermissionAsked)]
+    assert len(set(asked)) == len(asked) == 400
+    assert all(rule.startswith(f"bash(./run {id} ") for id, rule in asked)
 
 
 def test_r23_the_end_of_input_is_a_no(desk: Desk) -> None:
