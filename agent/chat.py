@@ -32,6 +32,7 @@ from agent.store.tree import repaired
 from agent.tool import Outcome, Tool
 from agent.tools.child.schema import fits
 
+ASIDE = 3  # model calls of a side question, for a model that tries to use a tool
 PLAN = "plan.yaml"  # a plan that is edited
 AGAIN = {"e": "edit it again", "b": "back to the plan as it was"}
 UNCHANGING = {*NOTES, *WEB}  # tools that write, but no file
@@ -99,6 +100,21 @@ class Chat:
             answer = "\n\n".join(ended.answer for ended in self._runs if ended.answer)
             return structs.replace(counts, answer=answer, code=counts.code or refused)
         return Ended(code=refused, answer=talk.reply.message.text)
+
+    def aside(self, text: str) -> Ended:
+        """Answer a question about the conversation that does not enter it: no tool is used for it
+        and nothing of it is kept. Raises AgentError."""
+        app = self.app
+        model = watch.said(app.models("main", app.stop, app.shown, self._fit.beside()), app.shown)
+        request = self._request({})
+        asked = Message(role="user", text=text)
+        request = structs.replace(request, messages=(*repaired(self.messages), asked), must="")
+        context = structs.replace(self._context, stop=app.stop)
+        try:
+            talk = converse(request, model, {}, context, app.shown, turns=ASIDE)
+        finally:
+            app.shown.settle()
+        return Ended(code=0, answer=talk.reply.message.text)
 
     def shaped(self, text: str, schema: dict[str, Any]) -> tuple[str, str]:
         """The last answer as JSON that fits, and ""; or as it is, and why it does not. What is

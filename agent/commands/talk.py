@@ -5,9 +5,11 @@ from agent.commands.export import export
 from agent.errors import UsageError
 from agent.runs import Ended
 from agent.store import sessions
+from agent.views import clip
 from agent.views.context import filling_lines
 from agent.views.figures import age, counted
 from agent.views.pick import Row
+from agent.views.plain import bare
 
 
 def clear(desk: Desk, words: str) -> None:
@@ -83,6 +85,31 @@ def compact(desk: Desk, words: str) -> None:
     desk.work(work)
     for line in told:
         desk.say(line)
+
+
+def aside(desk: Desk, words: str) -> None:
+    """`/btw QUESTION`"""
+    if not words:
+        raise UsageError("what do you want to know?", hint="/btw QUESTION")
+    desk.work(lambda: desk.talk.aside(words))
+
+
+def copy(desk: Desk, words: str) -> None:
+    """`/copy`: the last answer into the clipboard."""
+    said = (each.text for each in reversed(desk.talk.messages) if each.role == "assistant")
+    answer = next((text for text in said if text.strip()), "")
+    if not answer:
+        raise UsageError("there is no answer to copy yet")
+    if not (desk.out.fancy and clip.takes(desk.out.environ)):
+        raise UsageError(
+            "this terminal is not known to take a copy from a program",
+            hint="/export FILE.md writes the conversation to a file",
+        )
+    data = bare(answer).encode("utf-8", "replace")
+    if len(data) > clip.MOST:
+        raise UsageError(f"the answer has {len(data):,} bytes; terminals take {clip.MOST:,}")
+    desk.out.write(clip.copying(data))
+    desk.say(f"the last answer, {counted(len(answer), 'character')}, is handed to the clipboard")
 
 
 def context(desk: Desk, words: str) -> None:

@@ -71,6 +71,13 @@ class Fit:
         self._last: Size | None = None
         self._vain = -AGAIN  # messages there were when nothing was gained
 
+    def beside(self) -> "Fit":
+        """One that begins with the same and keeps nothing: for what does not enter the
+        conversation."""
+        made = Fit()
+        made._held = [*self._held]
+        return made
+
     # -- what a provider asks -------------------------------------------------------------------
 
     def fitted(self, request: Request, model: Model) -> Request:

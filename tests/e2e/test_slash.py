@@ -1,8 +1,13 @@
 """Commands of the chat that fingers know from elsewhere, at a real terminal."""
 
+import re
+from base64 import b64decode
+from io import BytesIO
+
 from tests.e2e.screen import chatting
 from tests.e2e.test_undo import files, git
 from tests.e2e.ts import Ts, call, calling
+from tests.servers import Answer, AnthropicServer
 
 EDIT = calling(call("edit_file", path="a.py", old_string="v = 1", new_string="v = 2\x1b[2J"))
 AUTO = ("--permission-mode", "accept-edits")
@@ -21,6 +26,50 @@ def test_status_and_tools_tell_what_holds(ts: Ts) -> None:
         screen.says("/keybindings", "Ctrl+R searches")
         screen.says("/stats", "did you mean '/status'?")
         assert screen.leaves() == 0
+
+
+def test_a_side_question_knows_the_conversation_and_does_not_enter_it(ts: Ts) -> None:
+    said = [Answer(text=text) for text in ("noted", "it is 7", "on it")]
+    with AnthropicServer(said) as server:
+        ts.asks(server)
+        with chatting(ts) as screen:
+            screen.asked()
+            screen.says("the number is seven", "noted")
+            screen.says("/btw", "what do you want to know?")
+            screen.says("/btw which number?", "it is 7")
+            screen.says("go on then", "on it")
+            assert screen.leaves() == 0
+        _, aside, last = [request.json for request in server.requests]
+    (kept,) = (ts.cwd / ".agent" / "sessions").glob("*.jsonl")
+    assert "which number" in str(aside)
+    assert "the number is seven" in str(aside)
+    assert not aside.get("tools")
+    assert "which number" not in str(last)
+    assert "it is 7" not in str(last)
+    assert "which number" not in kept.read_text(encoding="utf-8")
+
+
+def test_an_answer_is_copied_by_a_terminal_that_is_known_to_take_it_and_by_no_other(
+    ts: Ts,
+) -> None:
+    said = "ein Wort \x1b]52;c;eA==\x07 天"
+    ts.model = ts.script(said, said)
+    with chatting(ts) as screen:
+        screen.asked()
+        screen.says("/copy", "there is no answer to copy yet")
+        screen.says("say it", "ein Wort")
+        screen.says("/copy", "is not known to take a copy")
+        assert screen.leaves() == 0
+    with chatting(ts, "-c", TERM="xterm-kitty") as screen:
+        screen.child.logfile_read = raw = BytesIO()
+        screen.asked()
+        screen.says("/copy", "is handed to the clipboard")
+        assert screen.leaves() == 0
+    copied = re.findall(rb"\x1b]52;c;([^\x07]*)\x07", raw.getvalue())
+    (text,) = [b64decode(each).decode("utf-8") for each in copied]
+    assert text.startswith("ein Wort ")
+    assert text.endswith("天")
+    assert "\x1b" not in text
 
 
 def test_a_rule_of_the_chat_holds_from_then_on_and_one_that_is_none_is_refused(ts: Ts) -> None:
