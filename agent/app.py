@@ -355,6 +355,16 @@ class App:
         self.settings = structs.replace(self.settings, model=name)
         self.main_model = name
 
+    def add_dir(self, path: Path) -> None:
+        """Let files in a directory be written too, from the next context on."""
+        self.settings = structs.replace(
+            self.settings, add_dirs=(*self.settings.add_dirs, str(path.resolve()))
+        )
+        self.gate.widen(path.resolve())
+        if "sandbox" in self.__dict__:  # the next one is made for all of them
+            self.sandbox.close()
+            del self.sandbox
+
     @property
     def model_in_use(self) -> str:
         """The model's name if it has been decided, "" before."""

@@ -63,6 +63,12 @@ class Chat:
         if self.session:
             self.session.close()
 
+    def renew(self) -> None:
+        """Begin anew what tools keep between calls, as a shell: what they may touch has changed."""
+        self._context.close()
+        self._own.close()
+        self._context, self._own = self.app.context(), self.app.context()
+
     def turn(self, text: str, images: tuple[Image, ...] = (), attached: str = "") -> Ended:
         """Say something and let the model work until it answers, or its plan has run.
 

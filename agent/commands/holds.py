@@ -66,6 +66,18 @@ def permissions(desk: Desk, words: str) -> None:
     desk.say(f"deny beats ask beats allow\n{RULES}\nfor good: `ts config set permissions.allow …`")
 
 
+def add_dir(desk: Desk, words: str) -> None:
+    """`/add-dir DIR`: for this chat, as the flag does."""
+    if not words:
+        raise UsageError("which directory may be written too?", hint="/add-dir DIR")
+    path = desk.talk.place(words)
+    if not path.is_dir():
+        raise UsageError(f"{words} is no directory")
+    desk.app.add_dir(path)
+    desk.talk.renew()
+    desk.say(f"{path.resolve()} may be written too; the shell begins anew")
+
+
 def tools(desk: Desk, words: str) -> None:
     """`/tools`: what the model may call, those that change something with a mark."""
     for name, tool in sorted(desk.talk.tools().items()):

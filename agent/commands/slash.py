@@ -245,6 +245,7 @@ COMMANDS: dict[str, tuple[str, Do]] = {
     "cost": ("what this chat has used, and what it may", cost),
     "status": ("where this chat stands: model, mode, sandbox, context, what is used", holds.status),
     "permissions": ("what is free, asked, forbidden: [allow|ask|deny RULE]", holds.permissions),
+    "add-dir": ("files in a further directory may be written, in this chat: DIR", holds.add_dir),
     "tools": ("what the model may call", holds.tools),
     "model": ("which model is asked, or from now on another one: [SERVICE/NAME]", model),
     "mode": ("the permission mode: default, accept-edits, plan", mode),

@@ -130,6 +130,11 @@ class Gate:
                 facts = structs.replace(facts, made=facts.made | {str(made)})
             self._facts = facts
 
+    def widen(self, root: Path) -> None:
+        """A further directory may be written, on the user's word."""
+        with self._knowing:
+            self._facts = structs.replace(self._facts, roots=(*self._facts.roots, str(root)))
+
     def heard(self, text: str) -> None:
         """What the user has said or a tool given back: the servers in it may be asked."""
         new = hosts(text) - self._facts.hosts

@@ -112,3 +112,24 @@ def test_what_the_chat_has_changed_is_shown_taken_back_and_brought_again(ts: Ts)
         screen.says("/diff", "has changed no file")
         screen.says("/redo", "there is no undo to take back")
         assert screen.leaves() == 0
+
+
+def test_a_directory_that_is_added_may_be_written_from_then_on_and_no_other(ts: Ts) -> None:
+    other = ts.home / "other"
+    other.mkdir()
+    write = calling(call("write_file", path=str(other / "a.txt"), content="a\n"))
+    shell = calling(call("bash", command=f"cat {other / 'a.txt'} > {other / 'b.txt'}"))
+    ts.model = ts.script(write, "not yet", write, "it is written", shell, "by the shell")
+    with chatting(ts, "--permission-mode", "auto") as screen:
+        screen.asked()
+        screen.says("one", "not yet")
+        assert not list(other.iterdir())
+        screen.says("/add-dir nowhere", "nowhere is no directory")
+        screen.says(f"/add-dir {other}", "may be written too")
+        screen.says("two", "it is written")
+        screen.says("three", "by the shell")
+        assert screen.leaves() == 0
+    assert {path.name: path.read_text(encoding="utf-8") for path in other.iterdir()} == {
+        "a.txt": "a\n",
+        "b.txt": "a\n",
+    }
