@@ -17,7 +17,7 @@ def test_status_and_tools_tell_what_holds(ts: Ts) -> None:
     ts.model = ts.script("hello")
     with chatting(ts, "--permission-mode", "plan") as screen:
         screen.asked()
-        screen.says("hi", "hello")
+        screen.says("hi", "hello", "· 2 tok")  # the prompt is there again
         screen.says(
             "/status", str(ts.cwd)[:20], "2 messages", "nothing is changed or run", "1 model"
         )
