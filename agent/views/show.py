@@ -103,6 +103,8 @@ def steps(
     listed = [step.id for step in state.listed if not step.group and state.tries.get(step.id)]
     rows = [_step_row(state, id, live=live) for id in listed]
     if not rows:
+        if live:  # whoever asks for it now waits for an answer
+            yield "no step has begun yet"
         return
     heads = ("STEP", "STATE", "TRIES", "TIME", "TOKENS", "COST")
     wide = [max(map(cells, column)) for column in zip(heads, *rows, strict=True)]

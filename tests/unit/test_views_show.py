@@ -53,6 +53,11 @@ def test_a_story_of_what_can_be_gone_on_with_says_how() -> None:
     assert not any("goes on" in line for line in story(whole, 80))
 
 
+def test_whoever_asks_for_the_steps_of_a_run_that_has_begun_none_yet_is_told_so() -> None:
+    assert list(steps(State(), 80, live=True)) == ["no step has begun yet"]
+    assert list(steps(State(), 80)) == []
+
+
 def test_a_story_fits_its_width() -> None:
     told = list(story(played(diamond(), {"fix": ["x" * 300]}), 40))
     assert max(map(cells, told)) <= 40
