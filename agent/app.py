@@ -50,7 +50,7 @@ from agent.providers.fallback import falling
 from agent.rule import read, same
 from agent.seams import Ask, Choose, Emit, Provider, Sink
 from agent.secret import Veil
-from agent.settings import Given, Settings
+from agent.settings import Effort, Given, Settings
 from agent.shell.place import Facts
 from agent.stop import Stop
 from agent.store import gitsettings, history, log, project, seal, settingsfile
@@ -365,6 +365,12 @@ class App:
             self.sandbox.close()
             del self.sandbox
 
+    def exert(self, effort: Effort) -> None:
+        """Ask every model with this effort from the next conversation's turn on."""
+        with self._lock:
+            self.settings = structs.replace(self.settings, effort=effort)
+            self._providers.clear()
+
     @property
     def model_in_use(self) -> str:
         """The model's name if it has been decided, "" before."""
@@ -549,6 +555,7 @@ class App:
                     urls=self.urls,
                     max_output_tokens=self._most_output(name),
                     thinking_tokens=self.settings.thinking_tokens,
+                    effort=self.settings.effort,
                     idle=self.settings.stream_idle,
                     cwd=self.cwd,
                 )

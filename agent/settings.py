@@ -9,6 +9,7 @@ from agent.errors import UsageError
 
 Mode: TypeAlias = Literal["default", "accept-edits", "plan", "auto"]
 SandboxMode: TypeAlias = Literal["auto", "required", "off"]
+Effort: TypeAlias = Literal["", "low", "medium", "high"]
 
 MODES: dict[str, Mode] = {
     "default": "default",
@@ -48,6 +49,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     oracle_model: str = ""  # for ask_oracle; "": the main one
     max_output_tokens: Count = 16_384  # of one reply
     thinking_tokens: Annotated[int, Meta(ge=0)] = 0  # of one reply; 0: no extended thinking
+    effort: Effort = ""  # of a model that thinks; "": as its service has it
     max_workers: Count = 4  # steps at once
     max_turns: Count = 200  # model calls of one conversation
     max_budget_usd: Amount | None = None  # of a run or a chat

@@ -8,7 +8,7 @@ from typing import Any
 
 def messages(body: dict[str, Any]) -> Iterator[str]:
     known = {"model", "max_tokens", "messages", "stream", "system", "tools", "tool_choice"}
-    if extra := set(body) - known - {"thinking"}:
+    if extra := set(body) - known - {"thinking", "output_config"}:
         yield f"{min(extra)}: Extra inputs are not permitted"
     if not (isinstance(body["max_tokens"], int) and body["max_tokens"] > 0 and body["model"]):
         yield "max_tokens: must be positive"
@@ -99,7 +99,7 @@ def use(block: dict[str, Any], where: str) -> Iterator[str]:
 
 def completions(body: dict[str, Any]) -> Iterator[str]:
     known = {"model", "messages", "stream", "stream_options", "tools", "tool_choice"}
-    known |= {"max_tokens", "max_completion_tokens", "response_format"}
+    known |= {"max_tokens", "max_completion_tokens", "response_format", "reasoning_effort"}
     if extra := set(body) - known:
         yield f"Unrecognized request argument supplied: {min(extra)}"
     if "stream_options" in body and not body["stream"]:

@@ -213,6 +213,7 @@ def flags(typed: argparse.Namespace) -> dict[str, Any]:
     given: dict[str, Any] = {
         "model": typed.model,
         "fallback_model": typed.fallback_model,
+        "effort": typed.effort,
         "max_workers": typed.max_workers,
         "max_turns": typed.max_turns,
         "max_budget_usd": typed.max_budget_usd,

@@ -50,6 +50,7 @@ FLAGS: dict[str, list[tuple[str, dict[str, Any]]]] = {
             "--fallback-model",
             {"metavar": "SERVICE/NAME", "help": "asked instead where the model's service fails"},
         ),
+        ("--effort", {"choices": ["low", "medium", "high"], "help": "how long a model may think"}),
         ("--append-system-prompt", {"metavar": "TEXT", "help": "at the system prompt's end"}),
         ("--private", {"action": "store_true", "help": "nothing leaves this machine"}),
     ],
@@ -152,7 +153,7 @@ class Page(NamedTuple):
     exits: str = ""
 
 
-MODEL = ("--model", "--fallback-model", "--append-system-prompt", "--private")
+MODEL = ("--model", "--fallback-model", "--effort", "--append-system-prompt", "--private")
 LIMITS = (
     "--max-workers", "--max-turns", "--max-budget-usd", "--max-tokens-total", "--timeout",
     "--stream-idle",

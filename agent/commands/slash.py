@@ -10,7 +10,7 @@ from agent.commands.editing import editor, open_file
 from agent.commands.trust import Consent, consent
 from agent.errors import ToolError, UsageError, near
 from agent.plan import Plan
-from agent.settings import Mode
+from agent.settings import Effort, Mode
 from agent.store import memory, settingsfile, workspace
 from agent.store.disk import private
 from agent.views.figures import counted, money, tokens
@@ -172,6 +172,19 @@ def model(desk: Desk, words: str) -> None:
         desk.say("/model SERVICE/NAME asks another one from the next message on")
 
 
+def effort(desk: Desk, words: str) -> None:
+    """`/effort [low|medium|high|usual]`: how long the model may think, from the next message on."""
+    levels: dict[str, Effort] = {"usual": "", "low": "low", "medium": "medium", "high": "high"}
+    if words and words not in levels:
+        raise UsageError(
+            f"there is no effort {words!r}{near(words, levels)}", hint=", ".join(levels)
+        )
+    if words:
+        desk.app.exert(levels[words])
+    now = desk.app.settings.effort
+    desk.say(f"effort: {now or 'as the service has it'}")
+
+
 def leave(desk: Desk, words: str) -> None:
     desk.leaving = True
 
@@ -248,6 +261,7 @@ COMMANDS: dict[str, tuple[str, Do]] = {
     "add-dir": ("files in a further directory may be written, in this chat: DIR", holds.add_dir),
     "tools": ("what the model may call", holds.tools),
     "model": ("which model is asked, or from now on another one: [SERVICE/NAME]", model),
+    "effort": ("how long a model may think: [low, medium, high or usual]", effort),
     "mode": ("the permission mode: default, accept-edits, plan", mode),
     "skills": ("the skills there are", skills),
     "config": ("each setting and where it came from: [KEY…]", config),

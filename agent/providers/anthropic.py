@@ -57,6 +57,7 @@ class Manner(Struct, frozen=True, kw_only=True):
 
     adaptive: bool  # thinks without a budget
     thinks: bool  # thinks when nothing is said about it
+    effort: bool = True  # takes `effort`, which is sent only where the user has set one
     forced: bool = True  # takes a `tool_choice` that names a tool
 
     @classmethod
@@ -148,6 +149,8 @@ class Anthropic:
         words, manner = failure.said(answer.body)[1], self._manner
         if "tool_choice" in words and "tool_choice" in sent and manner.forced:
             self._manner = structs.replace(manner, forced=False)
+        elif "output_config" in sent and ("effort" in words or "output_config" in words):
+            self._manner = structs.replace(manner, effort=False)
         elif "thinking.type.enabled" in words and not manner.adaptive:
             self._manner = structs.replace(manner, adaptive=True)
         elif "adaptive thinking is not supported" in words and manner.adaptive:
@@ -169,6 +172,8 @@ class Anthropic:
             "messages": messages,
             "stream": True,
         }
+        if endpoint.effort and manner.effort:
+            sent["output_config"] = {"effort": endpoint.effort}
         if request.system.strip():
             sent["system"] = [{"type": "text", "text": clean(request.system), **MARK}]
         if request.tools:

@@ -87,6 +87,7 @@ LESSONS = (
         change=unshaped,
     ),
     Lesson(words=said(r"tool_choice"), sent=has("tool_choice"), change=milder),
+    Lesson(words=said(r"effort"), sent=has("reasoning_effort"), change=changed(effort=False)),
     Lesson(words=said(r"reasoning"), sent=lambda sent: True, change=unreasoned),
     Lesson(
         words=said(r"single tool.?call|(parallel|multiple|more than one) tool.?calls?"),

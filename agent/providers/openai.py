@@ -232,6 +232,8 @@ class OpenAI:
             "stream": dialect.streams,
             dialect.limit: self._endpoint.max_output_tokens,
         }
+        if self._endpoint.effort and dialect.effort:
+            sent["reasoning_effort"] = self._endpoint.effort
         if dialect.streams and dialect.counts:
             sent["stream_options"] = {"include_usage": True}
         if dialect.schemas and request.schema is not None:

@@ -265,15 +265,16 @@ def build(
     *,
     urls: Mapping[str, Given] | None = None,
     max_output_tokens: int = 16_384,
-    thinking_tokens: int = 0,
     idle: float = 60.0,
     cwd: Path | None = None,
+    **more: Any,
 ) -> Provider:
     """The provider of SERVICE/NAME, or of script/FILE (from `cwd`).
 
     `keys` are by variable, `urls` by service; whether a key may be sent to a URL is decided by
-    whoever gives them. Raises UsageError for a name or file that is none, SetupError where a key
-    or a URL is missing. Asks nothing yet, and loads nothing heavy.
+    whoever gives them. `more` are further fields of Endpoint. Raises UsageError for a name or file
+    that is none, SetupError where a key or a URL is missing. Asks nothing yet, and loads nothing
+    heavy.
     """
     if name.startswith("script/"):
         from agent.providers.script import load
@@ -291,9 +292,9 @@ def build(
         urls or {},
         model=model,
         max_output_tokens=max_output_tokens,
-        thinking_tokens=thinking_tokens,
         idle=idle,
         silence=silence(name, idle),
+        **more,
     )
     if service.wire == "anthropic":
         from agent.providers.anthropic import Anthropic

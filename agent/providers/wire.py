@@ -46,6 +46,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     origin: str = ""  # where the key comes from, for messages
     max_output_tokens: int = 16_384
     thinking_tokens: int = 0
+    effort: str = ""  # low, medium, high; "": as the service has it
     idle: float = 60.0  # seconds that a begun reply may stand still
     silence: float = 60.0  # seconds until the first sign of a reply
 
@@ -64,6 +65,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     forces: Literal["function", "required", "schema", ""] = "function"  # how a tool is forced;
     # schema: the reply can be nothing but its arguments
     tools: bool = True  # false: they are told of in the prompt, and calls are read from the text
+    effort: bool = True  # `reasoning_effort`, which is sent only where the user has set one
     schemas: bool = False  # `response_format` with a schema, which is kept to
     parallel: bool = True  # several calls in one turn
     reads: bool = False  # whether calls may stand in the text though tools are taken

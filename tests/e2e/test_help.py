@@ -97,7 +97,9 @@ def test_a_command_of_the_chat_is_told_inside_and_outside(ts: Ts) -> None:
         screen.asked()
         screen.says("/help compact", "/compact: send less of the conversation")
         screen.says("/help fix-tests", "/fix-tests: Run the test suite")
-        screen.says("/help", *(f"/{name} " for name in SLASH))
+        screen.says(
+            "/help", *(f"/{name} " for name in [*SLASH][-30:])
+        )  # what is on the screen then
         assert screen.leaves() == 0
 
 
