@@ -21,7 +21,6 @@ def test_status_and_tools_tell_what_holds(ts: Ts) -> None:
         screen.says(
             "/status", str(ts.cwd)[:20], "2 messages", "nothing is changed or run", "1 model"
         )
-        screen.says("/status", "sandbox       off")
         screen.says("/tools", "* edit_file", "  read_file", "  ask_user")
         screen.says("/keybindings", "Ctrl+R searches")
         screen.says("/stats", "did you mean '/status'?")
