@@ -366,7 +366,7 @@ class App:
             del self.sandbox
 
     def exert(self, effort: Effort) -> None:
-        """Ask every model with this effort from the next conversation's turn on."""
+        """Ask every model with this effort from the next turn of a conversation on."""
         with self._lock:
             self.settings = structs.replace(self.settings, effort=effort)
             self._providers.clear()
